@@ -1,0 +1,1 @@
+"""The command `prism`: one thin file a command. Nothing imports this layer."""
