@@ -30,6 +30,9 @@ _QUIET = {
 }
 
 
+_JOINERS = "\u200c\u200d"  # part of how many scripts and emoji are written, and harmless
+
+
 def quiet_libraries() -> None:
     """Silence the libraries' own progress bars and advice; a warning keeps one line on stderr."""
     for name, value in _QUIET.items():
@@ -68,7 +71,7 @@ def _visible_character(character: str) -> str:
         return "⏎"
     if character == "\t":
         return " "
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn"):
+    if character not in _JOINERS and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn"):
         return f"\\u{ord(character):04x}"
     return character
 
@@ -113,7 +116,12 @@ class RichProgress:
         if not self._console.is_terminal:
             self._plain = _PlainProgress(self._console, description, total, unit)
             return
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(24), _Rate(unit))
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(24),
+            _Rate(unit),
+        )
         self._bar = Progress(*columns, console=self._console, transient=True)
         self._task = self._bar.add_task(description, total=total, figures="")
         self._bar.start()
@@ -137,7 +145,9 @@ class RichProgress:
 
 
 def _spell(figures: dict[str, float | str]) -> str:
-    pairs = (f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in figures.items())
+    pairs = (
+        f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in figures.items()
+    )
     return "  ".join(pairs)
 
 

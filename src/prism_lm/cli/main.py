@@ -38,7 +38,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "show": Command(module="prism_lm.cli.show", summary="the card of one prototype"),
     "trace": Command(
-        module="prism_lm.cli.trace", summary="token by token: which prototypes, which passages, which document"
+        module="prism_lm.cli.trace",
+        summary="token by token: which prototypes, which passages and documents",
     ),
 }
 

@@ -25,9 +25,7 @@ def parse(kind: type[Arguments], program: str, words: Sequence[str]) -> Argument
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                kind, prog=program, args=list(words), config=(tyro.conf.FlagCreatePairsOff,)
-            )
+            return tyro.cli(kind, prog=program, args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
     except SystemExit as leaving:
         if not leaving.code:
             sys.stderr.write(complaint.getvalue())
@@ -46,5 +44,6 @@ def one_line(boxed: str, program: str) -> str:
         else:
             sections[-1].append(row)
     text = " ".join(sections[0]).split(" Got errors:")[0].rstrip(".")
+    text = re.sub(r"^Missing from [^:]*:", "Missing:", text)
     hints = [" ".join(section[:2]) for section in sections[1:] if section[0].startswith("Perhaps you meant")]
     return " ".join([f"{text}.", *(f"{hint}." for hint in hints), f"See: {program} --help"])
