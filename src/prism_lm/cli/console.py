@@ -130,7 +130,9 @@ class RichProgress:
         """Count `amount` more; `figures` are shown beside the bar."""
         shown = _spell(figures)
         if self._bar is not None:
-            self._bar.update(self._task, advance=amount, **({"figures": shown} if shown else {}))
+            self._bar.advance(self._task, amount)
+            if shown:
+                self._bar.update(self._task, figures=shown)
         elif self._plain is not None:
             self._plain.advance(amount, shown)
 
