@@ -1,4 +1,4 @@
-"""What all tests share: one thread a process, no network, and one tiny workspace built once for all workers."""
+"""What all tests share: one thread a process, no network, one tiny workspace built once for all workers."""
 
 import os
 
