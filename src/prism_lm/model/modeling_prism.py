@@ -1,0 +1,373 @@
+"""PrismForCausalLM: a bank of prototypes over any causal backbone, as an ordinary Hugging Face model."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, initialization
+from transformers.generation.utils import GenerationMixin
+from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.modeling_utils import PreTrainedModel
+
+from .backbones import base_prefix, check_plain_head, dense_from_parts, load_dense
+from .configuration_prism import PrismConfig
+from .control import ControlEffect, ControlLike, ControlRows, edit_states
+from .head import reconstruct, select_prototypes
+from .losses import clustering_terms
+
+
+class PrototypeBank(nn.Module):
+    """P of (1)-(4): K learned prototypes of size D, in `weight` [K, D]."""
+
+    def __init__(self, num_prototypes: int, hidden_size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_prototypes, hidden_size))
+
+
+@dataclass
+class PrismOutput(CausalLMOutputWithPast):
+    """What a forward pass returns.
+
+    loss: with `labels`, in training mode the whole objective (5) with the configuration's weights, in evaluation mode
+    the cross-entropy alone; `cross_entropy` is that part always (mean nats a predicted token).
+    With `output_prototypes=True`, for the positions of `logits`: active_ids [B, T, A] (largest cosine first),
+    cosines and activations [B, T, A], residual_norm [B, T] (|r_t|), final_states [B, T, D] (z_t before any control).
+    With `control`: control_effect.
+    """
+
+    cross_entropy: Tensor | None = None
+    active_ids: Tensor | None = None
+    cosines: Tensor | None = None
+    activations: Tensor | None = None
+    residual_norm: Tensor | None = None
+    final_states: Tensor | None = None
+    control_effect: ControlEffect | None = None
+
+
+class Decomposition(NamedTuple):
+    """(1)-(3) for a batch: ids, cosines and activations [B, T, A]."""
+
+    active_ids: Tensor
+    cosines: Tensor
+    activations: Tensor
+
+
+class Slices(NamedTuple):
+    """The logit of chosen tokens as an exact sum, equation (4): `prototypes.sum(1) + residual == logits`."""
+
+    prototypes: Tensor
+    """[N, A, M]: a_ti (W p_i)_v for each active prototype and chosen token v."""
+    residual: Tensor
+    """[N, M]: (W r_t)_v."""
+    logits: Tensor
+    """[N, M]: (W z_t)_v."""
+
+
+class PrismPreTrainedModel(PreTrainedModel):
+    """What transformers needs to know of every model of this type."""
+
+    config_class = PrismConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    accepts_loss_kwargs = False
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, PrototypeBank):
+            initialization.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
+        else:
+            super()._init_weights(module)
+
+
+class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
+    """A causal language model whose final hidden state is a mixture of prototypes plus a residual.
+
+    `.model` is the backbone, `.lm_head` the output embedding W, `.bank` the prototypes P.  With no control the logits
+    are those of the dense model bit for bit: the decomposition is an identity, computed only when asked for.
+    """
+
+    def __init__(self, config: PrismConfig) -> None:
+        super().__init__(config)
+        self.model = AutoModel.from_config(config.text_config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.bank = PrototypeBank(config.num_prototypes, config.hidden_size)
+        self._no_split_modules = getattr(self.model, "_no_split_modules", None)
+        self._tied_weights_keys = {"lm_head.weight": _embedding_name(self.model)}
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The backbone's token embedding."""
+        return self.model.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the backbone's token embedding."""
+        self.model.set_input_embeddings(value)
+
+    @classmethod
+    def from_dense(
+        cls, dense: PreTrainedModel | str, *, num_prototypes: int, active_prototypes: int, **config: Any
+    ) -> "PrismForCausalLM":
+        """A fresh bank over a dense causal language model, whose weights are shared, not copied.
+
+        dense: a model, a folder or a name.  Raises ValueError when its logits are not plainly W z (an output bias,
+        scaled or soft-capped logits), naming the reason.
+        """
+        if isinstance(dense, str):
+            dense = load_dense(dense)
+        check_plain_head(dense)
+        prism_config = PrismConfig(
+            text_config=deepcopy(dense.config),
+            num_prototypes=num_prototypes,
+            active_prototypes=active_prototypes,
+            **config,
+        )
+        with torch.device("meta"):
+            model = cls(prism_config)
+        head = dense.get_output_embeddings()
+        model.model, model.lm_head = dense.base_model, head
+        model.bank.weight = nn.Parameter(
+            torch.empty(model.bank.weight.shape, dtype=head.weight.dtype, device=head.weight.device)
+        )
+        model._init_weights(model.bank)
+        model.generation_config = dense.generation_config
+        return model.train(dense.training)
+
+    def dense(self) -> PreTrainedModel:
+        """The plain Hugging Face model of the backbone's own class, sharing these weights: no bank, same logits."""
+        return dense_from_parts(self.config.text_config, self.model, self.lm_head, self.generation_config)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *arguments: Any, **options: Any) -> Any:
+        """Load a prototype model; or, given a dense checkpoint and `config=PrismConfig(...)`, that with a fresh bank.
+
+        Raises ValueError when any weight but the bank of a dense checkpoint is missing.
+        """
+        config = options.get("config")
+        if (
+            isinstance(config, PrismConfig)
+            and base_prefix(pretrained_model_name_or_path, options) is not None
+        ):
+            return cls._from_dense_checkpoint(str(pretrained_model_name_or_path), options)
+        asked = options.pop("output_loading_info", False)
+        model, info = super().from_pretrained(
+            pretrained_model_name_or_path, *arguments, output_loading_info=True, **options
+        )
+        if info["missing_keys"]:
+            raise ValueError(
+                f"{pretrained_model_name_or_path} lacks the weights {sorted(info['missing_keys'])}"
+            )
+        return (model, info) if asked else model
+
+    @classmethod
+    def _from_dense_checkpoint(cls, path: str, options: dict[str, Any]) -> Any:
+        asked, config = options.pop("output_loading_info", False), options.pop("config")
+        dense = load_dense(path, **options)
+        own = {name: getattr(config, name) for name in PROTOTYPE_SETTINGS}
+        model = cls.from_dense(dense, **own)
+        info = {
+            "missing_keys": {"bank.weight"},
+            "unexpected_keys": set(),
+            "mismatched_keys": set(),
+            "error_msgs": [],
+        }
+        return (model, info) if asked else model
+
+    def export_with_code(self, folder: str) -> None:
+        """Save with a copy of this package's modelling files, for `from_pretrained(folder, trust_remote_code=True)`
+        where prism-lm is not installed."""
+        self._auto_class, self.config._auto_class = "AutoModelForCausalLM", "AutoConfig"
+        try:
+            self.save_pretrained(folder)
+        finally:
+            del self._auto_class, self.config._auto_class
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        cache: Any = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        control: ControlLike | ControlRows | None = None,
+        output_prototypes: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Logits [B, T, V] of input_ids [B, T], and what `PrismOutput` lists.
+
+        control: a Control for every row, or a sequence of Control and None, one a row (9).  labels [B, T] are shifted
+        inside, -100 is ignored.  logits_to_keep: only the last so many positions (0: all), or these positions.
+        """
+        given = {
+            "position_ids": position_ids,
+            "cache": cache,
+            "use_cache": use_cache,
+            "inputs_embeds": inputs_embeds,
+        }
+        as_tuple = kwargs.pop("return_dict", True) is False
+        outputs = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            **{name: value for name, value in given.items() if value is not None},
+            **kwargs,
+        )
+        states = _kept(outputs.last_hidden_state, logits_to_keep)
+        result = PrismOutput(
+            cache=outputs.get("cache"),
+            hidden_states=outputs.get("hidden_states"),
+            attentions=outputs.get("attentions"),
+        )
+        edited = self._decompose_into(result, states, control, output_prototypes)
+        result.logits = self.lm_head(edited)
+        if labels is not None:
+            self._lose_into(result, states, attention_mask, labels)
+        return result.to_tuple() if as_tuple else result
+
+    def _decompose_into(
+        self,
+        result: PrismOutput,
+        states: Tensor,
+        control: ControlLike | ControlRows | None,
+        output_prototypes: bool,
+    ) -> Tensor:
+        """Fill in what was asked for, and return the states that the logits are taken from."""
+        if control is None and not output_prototypes:
+            return states
+        found = self.decompose(states)
+        if output_prototypes:
+            wide = states.to(found.activations.dtype)
+            mixture = reconstruct(
+                self.bank.weight.to(wide.dtype),
+                found.active_ids.flatten(0, 1),
+                found.activations.flatten(0, 1),
+            )
+            result.active_ids, result.cosines, result.activations = found
+            result.residual_norm = (wide - mixture.view(wide.shape)).norm(dim=-1)
+            result.final_states = states
+        if control is None:
+            return states
+        edit = edit_states(
+            states, self.bank.weight, found.active_ids, found.activations, ControlRows.of(control)
+        )
+        result.control_effect = edit.effect
+        return edit.states
+
+    def _lose_into(
+        self, result: PrismOutput, states: Tensor, attention_mask: Tensor | None, labels: Tensor
+    ) -> None:
+        if result.logits.shape[1] != labels.shape[1]:
+            raise ValueError("labels need the logits of every position: leave logits_to_keep at 0")
+        shifted = F.pad(labels, (0, 1), value=-100)[:, 1:].to(result.logits.device)
+        result.cross_entropy = F.cross_entropy(result.logits.float().flatten(0, 1), shifted.flatten())
+        result.loss = result.cross_entropy
+        if self.training:
+            real = states.flatten(0, 1) if attention_mask is None else states[attention_mask.bool()]
+            terms = clustering_terms(real, self.bank.weight, self.config.active_prototypes)
+            weights = self.config
+            result.loss = result.loss + terms.loss(
+                weights.reconstruction_weight,
+                weights.prototype_coverage_weight,
+                weights.token_coverage_weight,
+            )
+
+    def decompose(self, states: Tensor) -> Decomposition:
+        """Active ids, cosines (1) and activations (2) of final states [B, T, D], in float32 at least, no gradient."""
+        wide = torch.promote_types(states.dtype, torch.float32)
+        chosen = select_prototypes(
+            states.detach().to(wide).flatten(0, -2),
+            self.bank.weight.detach().to(wide),
+            self.config.active_prototypes,
+        )
+        shape = (*states.shape[:-1], -1)
+        cosines = chosen.cosines.view(shape)
+        return Decomposition(chosen.active_ids.view(shape), cosines, cosines.clamp(min=0))
+
+    @torch.no_grad()
+    def signatures(self, prototypes: Tensor | Iterable[int], *, centred: bool = False) -> Tensor:
+        """s_i = W p_i for these ids: [n, V] in float32 at least.  centred: less the mean over the vocabulary."""
+        ids = torch.as_tensor(
+            prototypes if isinstance(prototypes, Tensor) else list(prototypes), dtype=torch.int64
+        )
+        weight = self._wide(self.lm_head.weight)
+        signatures = self._wide(self.bank.weight[ids.to(self.bank.weight.device)]) @ weight.t()
+        return signatures - signatures.mean(dim=-1, keepdim=True) if centred else signatures
+
+    @torch.no_grad()
+    def signature_ranges(self, prototypes_at_once: int = 256) -> Tensor:
+        """range_i = max_v s_iv - min_v s_iv of (11): [K]."""
+        parts = torch.arange(self.config.num_prototypes).split(prototypes_at_once)
+        signatures = (self.signatures(part) for part in parts)
+        return torch.cat([part.amax(dim=-1) - part.amin(dim=-1) for part in signatures])
+
+    @torch.no_grad()
+    def slices(
+        self,
+        final_states: Tensor,
+        active_ids: Tensor,
+        activations: Tensor,
+        token_ids: Tensor,
+        *,
+        centred: bool = True,
+    ) -> Slices:
+        """The logits of chosen tokens taken apart by (4), in float64 so that the sum is exact to see.
+
+        final_states [N, D], active_ids and activations [N, A], token_ids [N, M].  centred: every logit and slice less
+        its mean over the vocabulary, as a logit is defined up to a constant only.
+        """
+        states, activations = final_states.double(), activations.double()
+        rows = self.lm_head.weight.detach()[token_ids].double()
+        if centred:
+            rows = rows - self.lm_head.weight.detach().mean(dim=0, dtype=torch.float64)
+        prototypes = self.bank.weight.detach()[active_ids].double()
+        slices = torch.einsum("nmd,nad->nam", rows, prototypes) * activations.unsqueeze(-1)
+        residual = states - torch.einsum("na,nad->nd", activations, prototypes)
+        return Slices(
+            slices, torch.einsum("nmd,nd->nm", rows, residual), torch.einsum("nmd,nd->nm", rows, states)
+        )
+
+    @staticmethod
+    def _wide(tensor: Tensor) -> Tensor:
+        return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
+
+    def _expand_inputs_for_generation(self, expand_size: int = 1, **options: Any) -> Any:
+        """Several returned sequences or beams of a row carry the control of that row."""
+        if options.get("control") is not None:
+            options["control"] = ControlRows.of(options["control"]).repeated(expand_size)
+        return super()._expand_inputs_for_generation(expand_size=expand_size, **options)
+
+
+PROTOTYPE_SETTINGS = (
+    "num_prototypes",
+    "active_prototypes",
+    "reconstruction_weight",
+    "prototype_coverage_weight",
+    "token_coverage_weight",
+)
+
+
+def _kept(states: Tensor, logits_to_keep: int | Tensor) -> Tensor:
+    if isinstance(logits_to_keep, int):
+        return states[:, -logits_to_keep:] if logits_to_keep else states
+    return states[:, logits_to_keep]
+
+
+def _embedding_name(backbone: nn.Module) -> str:
+    """The full name of the backbone's token embedding, to which a tied head points."""
+    embedding = backbone.get_input_embeddings()
+    name = next(name for name, module in backbone.named_modules() if module is embedding)
+    return f"model.{name}.weight"
+
+
+if __name__.startswith("prism_lm."):  # an exported copy of this file is found by its folder's own map instead
+    AutoConfig.register("prism_lm", PrismConfig, exist_ok=True)
+    AutoModelForCausalLM.register(PrismConfig, PrismForCausalLM, exist_ok=True)
