@@ -1,4 +1,5 @@
-"""Dense causal language models: loading them, checking that their head is plainly W z, and putting one together."""
+"""Dense causal language models: loading them, checking that their head is plainly W z, and putting one
+together."""
 
 from copy import deepcopy
 from typing import Any
@@ -19,7 +20,8 @@ HEAD_SETTINGS: dict[str, tuple[Any, ...]] = {
 
 
 def load_dense(path: str, **options: Any) -> PreTrainedModel:
-    """A causal language model with every weight found.  Raises ValueError naming the weights that are missing."""
+    """A causal language model with every weight found.  Raises ValueError naming the weights that are
+    missing."""
     model, info = AutoModelForCausalLM.from_pretrained(path, output_loading_info=True, **options)
     if info["missing_keys"]:
         raise ValueError(
@@ -38,7 +40,8 @@ def base_prefix(path: Any, options: dict[str, Any]) -> str | None:
 
 
 def check_plain_head(dense: PreTrainedModel) -> None:
-    """Raise ValueError, by name, unless logits are W z and nothing else; settled by one small forward pass."""
+    """Raise ValueError, by name, unless logits are W z and nothing else; settled by one small forward
+    pass."""
     name = type(dense).__name__
     head = dense.get_output_embeddings()
     if not isinstance(head, nn.Linear):
@@ -74,7 +77,8 @@ def _probe(dense: PreTrainedModel, head: nn.Linear, name: str) -> None:
 def dense_from_parts(
     config: PreTrainedConfig, backbone: nn.Module, head: nn.Linear, generation_config: Any
 ) -> PreTrainedModel:
-    """The causal language model of this configuration, made of an existing backbone and head, which are shared."""
+    """The causal language model of this configuration, made of an existing backbone and head, which are
+    shared."""
     with torch.device("meta"):
         dense = AutoModelForCausalLM.from_config(deepcopy(config))
     setattr(dense, dense.base_model_prefix, backbone)

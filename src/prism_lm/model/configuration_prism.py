@@ -1,6 +1,7 @@
-"""Configuration of a prototype language model: a backbone's own configuration, and a bank of prototypes over it."""
+"""Configuration of a prototype language model: a backbone's own configuration, and a bank of prototypes over
+it."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from transformers import AutoConfig
 from transformers.configuration_utils import PreTrainedConfig, SubConfigSpec
@@ -11,13 +12,15 @@ class PrismConfig(PreTrainedConfig):
 
     text_config: the backbone's configuration, or a dict of it with its `model_type`.
     num_prototypes: K.  active_prototypes: A, at most K.
-    reconstruction_weight, prototype_coverage_weight, token_coverage_weight: w_rec, w_R1, w_R2 of the objective (5),
-    used where the model itself computes the loss (`labels` given).
+    reconstruction_weight, prototype_coverage_weight, token_coverage_weight: w_rec, w_R1, w_R2 of the
+    objective (5), used where the model itself computes the loss (`labels` given).
     Raises ValueError for sizes or weights that make no model.
     """
 
     model_type = "prism_lm"
-    sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="gpt2")}
+    sub_configs_defaults: ClassVar[dict[str, SubConfigSpec]] = {
+        "text_config": SubConfigSpec(config_class=AutoConfig, model_type="gpt2")
+    }
 
     text_config: Any = None
     num_prototypes: int = 1024
@@ -45,8 +48,8 @@ class PrismConfig(PreTrainedConfig):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}")
         if self.active_prototypes > self.num_prototypes:
             raise ValueError(
-                f"active_prototypes={self.active_prototypes} is more than num_prototypes={self.num_prototypes}: "
-                "at most the whole bank can be active"
+                f"active_prototypes={self.active_prototypes} is more than "
+                f"num_prototypes={self.num_prototypes}: at most the whole bank can be active"
             )
         for name in ("reconstruction_weight", "prototype_coverage_weight", "token_coverage_weight"):
             if not getattr(self, name) >= 0:

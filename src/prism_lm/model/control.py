@@ -1,4 +1,5 @@
-"""Control, equations (9)-(11): gains on prototypes, applied to the final hidden state, never inside the backbone."""
+"""Control, equations (9)-(11): gains on prototypes, applied to the final hidden state, never inside the
+backbone."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +23,8 @@ class Control:
 
     @classmethod
     def of(cls, gains: Mapping[int, float]) -> "Control":
-        """From a mapping of prototype id to gain.  Raises ValueError for a gain that is not a number of at least 0."""
+        """From a mapping of prototype id to gain.  Raises ValueError for a gain that is not a number of at
+        least 0."""
         pairs = []
         for prototype, gain in sorted(gains.items()):
             if isinstance(prototype, bool) or not isinstance(prototype, int) or prototype < 0:
@@ -76,7 +78,7 @@ class ControlRows:
         """
         if len(self.rows) not in (1, batch_size):
             raise ValueError(
-                f"{len(self.rows)} controls were given for a batch of {batch_size} rows: give one, or one a row"
+                f"{len(self.rows)} controls were given for a batch of {batch_size}: give one, or one for each row"
             )
         distinct = list(dict.fromkeys(self.rows))
         table = torch.zeros(len(distinct), num_prototypes, dtype=torch.float32)
@@ -119,8 +121,8 @@ def edit_states(
 ) -> Edit:
     """z'_t = z_t + sum_i (g_i - 1) a_ti p_i, equation (9).
 
-    states [B, T, D], prototypes [K, D], active_ids and activations [B, T, A].  Selection came before the edit and the
-    residual stays what it was.  A state with no edited active prototype is returned bit for bit.
+    states [B, T, D], prototypes [K, D], active_ids and activations [B, T, A].  Selection came before the
+    edit and the residual stays what it was.  A state with no edited active prototype is returned bit for bit.
     """
     table, lines = control.gain_changes(states.shape[0], prototypes.shape[0], states)
     gain_changes = table[lines.view(-1, 1, 1), active_ids]

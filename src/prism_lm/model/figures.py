@@ -42,7 +42,8 @@ class HeldOutFigures:
         bank: Tensor | None,
         active_prototypes: int,
     ) -> None:
-        """Add a batch: states [N, D], W [V, D], labels [N] (-100 where no token follows), bank P [K, D] or None."""
+        """Add a batch: states [N, D], W [V, D], labels [N] (-100 where no token follows), bank P [K, D] or
+        None."""
         self._add(
             batches=1,
             states=states.shape[0],

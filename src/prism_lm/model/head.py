@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Entries of the similarity matrix held at one time: 2^22 floats are 16 MB, about what a core's caches stream well.
+# Entries of the similarity matrix held at one time: 2^22 floats are 16 MB, about what a core's caches stream
+# well.
 ENTRIES_PER_CHUNK = 1 << 22
 
 
@@ -18,7 +19,8 @@ class Selection(NamedTuple):
     """Which prototypes are active where, and which state is nearest to each prototype."""
 
     active_ids: Tensor
-    """[N, A] int64: the A prototypes with the largest cosine, largest first; among equal cosines, lowest id first."""
+    """[N, A] int64: the A prototypes with the largest cosine, largest first; among equal cosines, lowest id
+    first."""
     cosines: Tensor
     """[N, A] float: c_ti of (1) for these."""
     nearest_state: Tensor | None
@@ -28,7 +30,8 @@ class Selection(NamedTuple):
 
 
 def inverse_norm(vectors: Tensor) -> Tensor:
-    """1 / |v| for each row, and 0 for a zero vector: a zero state or prototype has cosine 0 with everything."""
+    """1 / |v| for each row, and 0 for a zero vector: a zero state or prototype has cosine 0 with
+    everything."""
     norms = vectors.norm(dim=-1)
     return torch.where(norms > 0, norms, torch.inf).reciprocal()
 
@@ -85,7 +88,8 @@ class _NearestStates:
 
 
 def column_maximum(matrix: Tensor, rows_per_block: int = 16) -> tuple[Tensor, Tensor]:
-    """Largest entry of each column and its row, the first row among equals: `matrix.max(dim=0)`, several times faster.
+    """Largest entry of each column and its row, the first row among equals: `matrix.max(dim=0)`, several
+    times faster.
 
     Taking values alone is vectorised; the row is then looked for only within the winning block of rows.
     """
@@ -106,7 +110,8 @@ def column_maximum(matrix: Tensor, rows_per_block: int = 16) -> tuple[Tensor, Te
 def _settle_ties(
     states: Tensor, lengths: Tensor, directions: Tensor, tied: Tensor, active_ids: Tensor, cosines: Tensor
 ) -> None:
-    """Rewrite, in place, rows with equal cosines so that the lowest id comes first: topk promises no order."""
+    """Rewrite, in place, rows with equal cosines so that the lowest id comes first: topk promises no
+    order."""
     rows = tied.nonzero().squeeze(-1)
     step = max(1, ENTRIES_PER_CHUNK // directions.shape[1])
     for start in range(0, rows.numel(), step):

@@ -1,8 +1,9 @@
 """The clustering losses (6)-(8) and the cross-entropy of the objective (5).
 
-Only few entries of the N x K similarity matrix carry gradient: A for each state (6), the largest of those (8), and
-one for each prototype (7).  They are selected without gradient, in chunks, and the backward pass below is written by
-hand for exactly these entries; a test holds it against automatic differentiation of the plain dense form in float64.
+Only few entries of the N x K similarity matrix carry gradient: A for each state (6), the largest of those
+(8), and one for each prototype (7).  They are selected without gradient, in chunks, and the backward pass
+below is written by hand for exactly these entries; a test holds it against automatic differentiation of the
+plain dense form in float64.
 """
 
 from typing import Any, NamedTuple
@@ -166,8 +167,8 @@ def _group(keys: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
 def rowwise_products(rows: Tensor, table: Tensor, ids: Tensor) -> Tensor:
     """rows[n] . table[ids[n, j]]: [N, A].
 
-    It is the gradient of a weighted sum of table rows with respect to the weights, for which torch has a kernel that
-    never writes the [N, A, D] rows out.
+    It is the gradient of a weighted sum of table rows with respect to the weights, for which torch has a
+    kernel that never writes the [N, A, D] rows out.
     """
     with torch.enable_grad():
         weights = torch.zeros(ids.shape, dtype=rows.dtype, device=rows.device, requires_grad=True)
@@ -191,15 +192,16 @@ def token_coverage_loss(cosines: Tensor) -> Tensor:
     return 1 - cosines.amax(dim=1).mean()
 
 
-# A chunk of logits of 2^25 floats is 128 MB; smaller products are fastest in one piece (measured on two cores).
+# A chunk of logits of 2^25 floats is 128 MB; smaller products are fastest in one piece (measured on two
+# cores).
 LOGITS_PER_CHUNK = 1 << 25
 
 
 def cross_entropy_sum(states: Tensor, output_embedding: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy L_CE of logits W z, summed in nats over the labels that are not -100.
 
-    states [N, D], output_embedding W [V, D], labels [N] int64: the token that follows each state.  The [N, V] logits
-    are never held at once when they are large.
+    states [N, D], output_embedding W [V, D], labels [N] int64: the token that follows each state.  The [N,
+    V] logits are never held at once when they are large.
     """
     if torch.is_autocast_enabled(states.device.type):
         narrow = torch.get_autocast_dtype(states.device.type)

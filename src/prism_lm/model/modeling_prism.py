@@ -32,11 +32,11 @@ class PrototypeBank(nn.Module):
 class PrismOutput(CausalLMOutputWithPast):
     """What a forward pass returns.
 
-    loss: with `labels`, in training mode the whole objective (5) with the configuration's weights, in evaluation mode
-    the cross-entropy alone; `cross_entropy` is that part always (mean nats a predicted token).
-    With `output_prototypes=True`, for the positions of `logits`: active_ids [B, T, A] (largest cosine first),
-    cosines and activations [B, T, A], residual_norm [B, T] (|r_t|), final_states [B, T, D] (z_t before any control).
-    With `control`: control_effect.
+    loss: with `labels`, in training mode the whole objective (5) with the configuration's weights, in
+    evaluation mode the cross-entropy alone; `cross_entropy` is that part always (mean nats a predicted
+    token). With `output_prototypes=True`, for the positions of `logits`: active_ids [B, T, A] (largest
+    cosine first), cosines and activations [B, T, A], residual_norm [B, T] (|r_t|), final_states [B, T, D]
+    (z_t before any control). With `control`: control_effect.
     """
 
     cross_entropy: Tensor | None = None
@@ -90,8 +90,9 @@ class PrismPreTrainedModel(PreTrainedModel):
 class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
     """A causal language model whose final hidden state is a mixture of prototypes plus a residual.
 
-    `.model` is the backbone, `.lm_head` the output embedding W, `.bank` the prototypes P.  With no control the logits
-    are those of the dense model bit for bit: the decomposition is an identity, computed only when asked for.
+    `.model` is the backbone, `.lm_head` the output embedding W, `.bank` the prototypes P.  With no control
+    the logits are those of the dense model bit for bit: the decomposition is an identity, computed only when
+    asked for.
     """
 
     def __init__(self, config: PrismConfig) -> None:
@@ -117,8 +118,8 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
     ) -> "PrismForCausalLM":
         """A fresh bank over a dense causal language model, whose weights are shared, not copied.
 
-        dense: a model, a folder or a name.  Raises ValueError when its logits are not plainly W z (an output bias,
-        scaled or soft-capped logits), naming the reason.
+        dense: a model, a folder or a name.  Raises ValueError when its logits are not plainly W z (an output
+        bias, scaled or soft-capped logits), naming the reason.
         """
         if isinstance(dense, str):
             dense = load_dense(dense)
@@ -141,12 +142,14 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
         return model.train(dense.training)
 
     def dense(self) -> PreTrainedModel:
-        """The plain Hugging Face model of the backbone's own class, sharing these weights: no bank, same logits."""
+        """The plain Hugging Face model of the backbone's own class, sharing these weights: no bank, same
+        logits."""
         return dense_from_parts(self.config.text_config, self.model, self.lm_head, self.generation_config)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *arguments: Any, **options: Any) -> Any:
-        """Load a prototype model; or, given a dense checkpoint and `config=PrismConfig(...)`, that with a fresh bank.
+        """Load a prototype model; or, given a dense checkpoint and `config=PrismConfig(...)`, that with a
+        fresh bank.
 
         Raises ValueError when any weight but the bank of a dense checkpoint is missing.
         """
@@ -181,8 +184,8 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
         return (model, info) if asked else model
 
     def export_with_code(self, folder: str) -> None:
-        """Save with a copy of this package's modelling files, for `from_pretrained(folder, trust_remote_code=True)`
-        where prism-lm is not installed."""
+        """Save with a copy of this package's modelling files, for `from_pretrained(folder,
+        trust_remote_code=True)` where prism-lm is not installed."""
         self._auto_class, self.config._auto_class = "AutoModelForCausalLM", "AutoConfig"
         try:
             self.save_pretrained(folder)
@@ -205,8 +208,9 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
     ) -> Any:
         """Logits [B, T, V] of input_ids [B, T], and what `PrismOutput` lists.
 
-        control: a Control for every row, or a sequence of Control and None, one a row (9).  labels [B, T] are shifted
-        inside, -100 is ignored.  logits_to_keep: only the last so many positions (0: all), or these positions.
+        control: a Control for every row, or a sequence of Control and None, one a row (9).  labels [B, T]
+        are shifted inside, -100 is ignored.  logits_to_keep: only the last so many positions (0: all), or
+        these positions.
         """
         given = {
             "position_ids": position_ids,
@@ -281,7 +285,8 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
             )
 
     def decompose(self, states: Tensor) -> Decomposition:
-        """Active ids, cosines (1) and activations (2) of final states [B, T, D], in float32 at least, no gradient."""
+        """Active ids, cosines (1) and activations (2) of final states [B, T, D], in float32 at least, no
+        gradient."""
         wide = torch.promote_types(states.dtype, torch.float32)
         chosen = select_prototypes(
             states.detach().to(wide).flatten(0, -2),
@@ -294,7 +299,8 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def signatures(self, prototypes: Tensor | Iterable[int], *, centred: bool = False) -> Tensor:
-        """s_i = W p_i for these ids: [n, V] in float32 at least.  centred: less the mean over the vocabulary."""
+        """s_i = W p_i for these ids: [n, V] in float32 at least.  centred: less the mean over the
+        vocabulary."""
         ids = torch.as_tensor(
             prototypes if isinstance(prototypes, Tensor) else list(prototypes), dtype=torch.int64
         )
@@ -321,8 +327,8 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
     ) -> Slices:
         """The logits of chosen tokens taken apart by (4), in float64 so that the sum is exact to see.
 
-        final_states [N, D], active_ids and activations [N, A], token_ids [N, M].  centred: every logit and slice less
-        its mean over the vocabulary, as a logit is defined up to a constant only.
+        final_states [N, D], active_ids and activations [N, A], token_ids [N, M].  centred: every logit and
+        slice less its mean over the vocabulary, as a logit is defined up to a constant only.
         """
         states, activations = final_states.double(), activations.double()
         rows = self.lm_head.weight.detach()[token_ids].double()
