@@ -1,0 +1,51 @@
+"""Figures on held-out text, by the same pass for a prototype model and its dense twin."""
+
+import torch
+
+from prism_lm.corpus import Corpus, Sequences
+from prism_lm.model import HeldOutFigures
+from prism_lm.training.batches import assemble
+from prism_lm.training.config import Recipe
+from prism_lm.training.metrics import Figure
+from prism_lm.training.objective import TrainingModule
+from prism_lm.training.parallel import Ranks
+
+
+class HeldOut:
+    """Held-out text, cut into the same sequences every time: the first `held_out_tokens` of the corpus."""
+
+    def __init__(self, corpus: Corpus, recipe: Recipe, ranks: Ranks) -> None:
+        self._corpus, self._recipe, self._ranks = corpus, recipe, ranks
+        length = recipe.data.sequence_length
+        self._sequences = Sequences(corpus, length)
+        wanted = max(1, recipe.monitoring.held_out_tokens // length)
+        self._count = min(len(self._sequences), wanted)
+
+    @torch.no_grad()
+    def measure(self, module: TrainingModule, *, with_bank: bool) -> dict[str, Figure]:
+        """All figures. `with_bank` off: those of a dense model, also for a bank not set from data yet."""
+        bank = self._recipe.bank
+        figures = HeldOutFigures(bank.num_prototypes if with_bank else 0)
+        size, length = self._recipe.data.micro_batch, self._recipe.data.sequence_length
+        module.eval()
+        for first in range(0, self._count, size):
+            rows = [self._sequences[i] for i in range(first, min(first + size, self._count))]
+            batch = assemble(rows, length, self._corpus.separator_id, self._ranks.device)
+
+            def read(states: torch.Tensor, output_embedding: torch.Tensor, prototypes: torch.Tensor | None,
+                     batch=batch) -> tuple[()]:  # fmt: skip
+                present = batch.present if batch.present is not None else torch.ones_like(batch.labels, dtype=torch.bool)
+                figures.update(
+                    states[present],
+                    output_embedding,
+                    batch.labels[present],
+                    prototypes if with_bank else None,
+                    bank.active_prototypes,
+                )
+                return ()
+
+            module(batch.input_ids, read)
+        module.train()
+        tokens = sum(len(self._sequences[i]) for i in range(self._count))
+        where = f"{tokens} tokens, {self._count} sequences of {length} from the start of the held-out corpus"
+        return {name: Figure(value=value, unit=unit, set=where) for name, (value, unit) in figures.result().items()}

@@ -1,0 +1,116 @@
+"""The bank set from data, and dead prototypes replaced: pure functions of (seed, step) and the weights."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prism_lm.training.batches import Batches
+from prism_lm.training.objective import TrainingModule
+from prism_lm.training.optimiser import Optimiser
+from prism_lm.training.parallel import Ranks, overwrite, whole
+
+# Tokens to choose among for each state taken: a bank from one batch would hold that batch's documents only.
+TOKENS_PER_STATE = 8
+# States looked at when dead prototypes are replaced.
+CANDIDATES = 4096
+
+Forward = Callable[[Tensor], Tensor]
+"""Final states [B, T, D] of input_ids [B, T], through the root module; every process calls it equally often."""
+
+
+@torch.no_grad()
+def sample_states(forward: Forward, batches: Batches, ranks: Ranks, *, seed: int, step: int, count: int) -> Tensor:
+    """`count` token states [count, D] sampled without replacement from the batches of `step` and those after it.
+
+    The choice depends on (seed, step, count) alone; processes share the work and all get the same states.
+    """
+    lengths = _pool(batches, step, count)
+    starts = np.concatenate([[0], np.cumsum([int(part.sum()) for part in lengths])])
+    chosen = np.sort(np.random.default_rng([seed, step, count]).choice(starts[-1], size=count, replace=False))
+    found: Tensor | None = None
+    for turn in range(-(-len(lengths) // ranks.world_size)):
+        index = turn * ranks.world_size + ranks.rank
+        batch = batches.micro_batch(step + index // batches.per_step, index % batches.per_step)
+        states = forward(batch.input_ids).float()
+        if found is None:
+            found = states.new_zeros(count, states.shape[-1])
+        if index >= len(lengths):
+            continue  # a turn that only keeps this process in step with the others
+        rows = np.nonzero((chosen >= starts[index]) & (chosen < starts[index + 1]))[0]
+        present = states.flatten(0, 1) if batch.present is None else states[batch.present]
+        found[torch.from_numpy(rows)] = present[torch.from_numpy(chosen[rows] - starts[index])]
+    assert found is not None
+    return ranks.sum(found)
+
+
+def _pool(batches: Batches, step: int, count: int) -> list[np.ndarray]:
+    """Lengths of the sequences of as many micro-batches as hold TOKENS_PER_STATE tokens for each state."""
+    lengths: list[np.ndarray] = []
+    tokens = 0
+    while tokens < count * TOKENS_PER_STATE:
+        index = len(lengths)
+        lengths.append(batches.lengths(step + index // batches.per_step, index % batches.per_step))
+        tokens += int(lengths[-1].sum())
+    return lengths
+
+
+@torch.no_grad()
+def seed_bank(module: TrainingModule, optimiser: Optimiser, states: Tensor, active_prototypes: int) -> None:
+    """Sets P [K, D] to token states [K, D] over sqrt(A), so that A of them add up to about the length of one."""
+    bank = module.bank
+    assert bank is not None
+    overwrite(bank, states / math.sqrt(active_prototypes))
+    optimiser.forget(bank)
+
+
+@torch.no_grad()
+def replace_dead(module: TrainingModule, optimiser: Optimiser, dead: Tensor, states: Tensor) -> None:
+    """Points dead prototypes (ids [n]) at the worst covered of `states` [M, D], M >= n.
+
+    One at a time: the state whose largest cosine with any prototype is lowest, the replaced ones included, so
+    that two prototypes are not given to one gap. The length is the mean length of the living.
+    """
+    bank = module.bank
+    assert bank is not None
+    prototypes = whole(bank.detach()).clone()
+    living = torch.ones(len(prototypes), dtype=torch.bool, device=prototypes.device)
+    living[dead] = False
+    length = prototypes[living].norm(dim=-1).mean()
+    directions = torch.nn.functional.normalize(states, dim=-1)
+    coverage = largest_cosines(directions, prototypes[living])
+    coverage[states.norm(dim=-1) == 0] = torch.inf  # a zero state has no direction to offer
+    for prototype in dead.tolist():
+        worst = directions[coverage.argmin()]
+        prototypes[prototype] = worst * length
+        coverage = torch.maximum(coverage, directions @ worst)
+    overwrite(bank, prototypes)
+    optimiser.forget(bank, dead)
+
+
+def largest_cosines(directions: Tensor, prototypes: Tensor) -> Tensor:
+    """[M]: each unit direction's largest cosine with any prototype, in chunks."""
+    towards = torch.nn.functional.normalize(prototypes, dim=-1).T
+    return torch.cat([(part @ towards).amax(dim=-1) for part in directions.split(1024)])
+
+
+class Usage:
+    """The last step at which each prototype was active on any token, here and, once merged, anywhere."""
+
+    def __init__(self, num_prototypes: int, device: torch.device) -> None:
+        self.last_active = torch.full((num_prototypes,), -1, dtype=torch.int64, device=device)
+
+    def start(self, step: int) -> None:
+        """All count as active when the bank is set."""
+        self.last_active.fill_(step)
+
+    def saw(self, active_ids: Tensor, step: int) -> None:
+        """Notes the active prototypes of a micro-batch."""
+        self.last_active[active_ids.flatten()] = step
+
+    def dead(self, ranks: Ranks, step: int, window: int) -> Tensor:
+        """Ids, in order, of those that no process has seen active in the last `window` steps."""
+        ranks.largest(self.last_active)
+        return (self.last_active < step - window).nonzero().flatten()
