@@ -212,7 +212,9 @@ class Training:
             with self._autocast():
                 return self.module(input_ids, lambda states, output_embedding, bank: states)
 
-        return sample_states(forward, self.batches, self.ranks, seed=self.recipe.seed, step=step, count=count)
+        states = sample_states(forward, self.batches, self.ranks, seed=self.recipe.seed, step=step, count=count)
+        self.ranks.settle(self.module)
+        return states
 
     def _log(self) -> None:
         figures = self.ledger.take()
@@ -244,6 +246,7 @@ class Training:
         with self._autocast():
             seeded = not self.config.dense and self.step > self.seed_step
             self.figures = held_out.measure(self.module, with_bank=seeded)
+        self.ranks.settle(self.module)
         self._write("held_out", self.figures)
 
     def _write(self, event: str, figures: dict[str, Figure]) -> None:

@@ -66,6 +66,11 @@ class Ranks:
             spread.set_gradient_divide_factor(1.0)
             spread.set_force_sum_reduction_for_comms(True)
 
+    def settle(self, root: nn.Module) -> None:
+        """After forward passes without gradient: FSDP2 leaves the root's weights gathered, and stale once changed."""
+        if self.mesh is not None:
+            cast(FSDPModule, root).reshard()
+
     def accumulate(self, root: nn.Module, *, last: bool) -> None:
         """Before each micro-batch: replicated weights exchange gradients after the last one only.
 
