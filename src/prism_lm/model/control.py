@@ -78,7 +78,7 @@ class ControlRows:
         """
         if len(self.rows) not in (1, batch_size):
             raise ValueError(
-                f"{len(self.rows)} controls were given for a batch of {batch_size}: give one, or one for each row"
+                f"{len(self.rows)} controls were given for {batch_size} rows: give one, or one for each row"
             )
         distinct = list(dict.fromkeys(self.rows))
         table = torch.zeros(len(distinct), num_prototypes, dtype=torch.float32)

@@ -208,7 +208,9 @@ def cross_entropy_sum(states: Tensor, output_embedding: Tensor, labels: Tensor) 
         states, output_embedding = states.to(narrow), output_embedding.to(narrow)
     rows = max(1, LOGITS_PER_CHUNK // output_embedding.shape[0])
     if states.shape[0] <= rows:
-        return F.cross_entropy((states @ output_embedding.t()).float(), labels, reduction="sum")
+        logits = states @ output_embedding.t()
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        return F.cross_entropy(logits.to(wide), labels, reduction="sum")
     options = torch.nn.LinearCrossEntropyOptions(
         chunking_method=None, batch_chunk_size=rows, allow_retain_graph=True
     )
