@@ -4,19 +4,23 @@ Text of documents and models is hostile: nothing here interprets markup, and con
 are shown, never sent to the terminal.
 """
 
+import json
 import os
+import sys
 import time
 import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from prism_lm.artifacts.units import format_count, format_seconds
+
+PIPE_WIDTH = 110
 
 # Read when transformers, datasets and huggingface_hub are first imported; what the user has set stays.
 _QUIET = {
@@ -57,8 +61,15 @@ def _stderr() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def _stdout() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
+def stdout() -> Console:
+    # Not a terminal (a pipe, a file): a width that lines of text are readable in, not rich's 80.
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(highlight=False, markup=False, emoji=False, width=None if known else PIPE_WIDTH)
+
+
+def width() -> int:
+    """Cells in a line of what `show` prints to."""
+    return stdout().width
 
 
 def visible(text: str) -> str:
@@ -86,9 +97,19 @@ def note(text: str | Text = "") -> None:
     _stderr().print(text if isinstance(text, Text) else Text(text), soft_wrap=True)
 
 
-def show(text: str | Text | Table = "") -> None:
+def show(result: RenderableType = "") -> None:
     """A result on stdout."""
-    _stdout().print(Text(text) if isinstance(text, str) else text)
+    stdout().print(Text(result) if isinstance(result, str) else result)
+
+
+def show_json(result: object) -> None:
+    """A result for programs: one JSON document on stdout, in ASCII, so nothing in it drives a terminal."""
+    print(json.dumps(result, indent=1))
+
+
+def show_json(value: object) -> None:
+    """One JSON document on stdout, for programs: no colours, no wrapping."""
+    print(json.dumps(value, indent=1))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> Table:
