@@ -13,12 +13,13 @@ from prism_lm.artifacts.manifest import (
     verify_files,
     write_manifest,
 )
-from prism_lm.artifacts.progress import Progress, Silent
+from prism_lm.artifacts.progress import SILENT, Progress, Silent
 from prism_lm.artifacts.units import format_bytes, format_count, format_seconds
 
 __all__ = [
     "FORMAT_VERSION",
     "MANIFEST_NAME",
+    "SILENT",
     "GateFailed",
     "Manifest",
     "PrismError",

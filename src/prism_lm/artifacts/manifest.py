@@ -30,8 +30,8 @@ class Manifest:
     """What `manifest.json` says.
 
     `hash` names the folder: it covers the kind, the configuration, the sources and the hashes of all files,
-    so two folders with the same hash hold the same bytes. `sources` maps a role ("corpus") to the hash of what
-    was used. `command` is the command line that makes the folder again.
+    so two folders with the same hash hold the same bytes. `sources` maps a role ("corpus") to the hash of
+    what was used. `command` is the command line that makes the folder again.
     """
 
     kind: str

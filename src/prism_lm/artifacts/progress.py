@@ -27,3 +27,7 @@ class Silent:
 
     def finish(self) -> None:
         """Shows nothing."""
+
+
+SILENT = Silent()
+"""It holds nothing, so one will do."""

@@ -41,7 +41,9 @@ def open_run(path: str | Path) -> Run:
     """
     folder = Path(path)
     if (folder / "training.json").is_file() and not (folder / "manifest.json").is_file():
-        raise UserError(f"{folder} is a run that has not finished; go on with its prism train command and --resume")
+        raise UserError(
+            f"{folder} is a run that has not finished; go on with its prism train command and --resume"
+        )
     manifest = read_manifest(folder, kind="run")
     verify_files(folder, manifest)
     return Run(path=folder, manifest=manifest, configuration=manifest.configuration)
