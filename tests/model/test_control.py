@@ -30,9 +30,14 @@ def test_edits_per_row_against_a_loop():
     output = model(ids, control=controls)
     torch.testing.assert_close(output.logits, edited_by_loop(model, plain, controls))
     assert torch.equal(output.logits[1], plain.logits[1]), "a row without a control is bit-identical"
-    assert output.control_effect.tokens_touched[0] == 6 and output.control_effect.tokens_touched[1] == 0
-    removed = sum(float(a) for i, a in zip(plain.active_ids[0].flatten(), plain.activations[0].flatten()) if
-    int(i) in leading) torch.testing.assert_close(float(output.control_effect.mass_removed[0]), removed)
+    assert output.control_effect.tokens_touched[0] == 6
+    assert output.control_effect.tokens_touched[1] == 0
+    removed = sum(
+        float(a)
+        for i, a in zip(plain.active_ids[0].flatten().tolist(), plain.activations[0].flatten(), strict=True)
+        if i in leading
+    )
+    torch.testing.assert_close(float(output.control_effect.mass_removed[0]), removed)
 
 
 @torch.no_grad()
@@ -100,7 +105,7 @@ def test_several_returned_sequences_keep_the_control_of_their_row():
     model = tiny_model()
     ids = tokens(2, 4)
     controls = [Control.of(dict.fromkeys(range(16), 40.0)), None]
-    options = dict(max_new_tokens=5, num_beams=2, num_return_sequences=2, do_sample=False)
+    options = {"max_new_tokens": 5, "num_beams": 2, "num_return_sequences": 2, "do_sample": False}
     together = model.generate(ids, control=controls, **options)
     for row in range(2):
         alone = model.generate(ids[row : row + 1], control=controls[row], **options)
@@ -134,7 +139,8 @@ def test_prototype_outside_the_bank_and_wrong_number_of_rows():
 
 def test_a_control_is_immutable_and_hashable():
     control = Control.of({3: 0.0, 1: 2.0})
-    assert control == Control.of({1: 2.0, 3: 0.0}) and hash(control) == hash(Control.of({1: 2.0, 3: 0.0}))
+    assert control == Control.of({1: 2.0, 3: 0.0})
+    assert hash(control) == hash(Control.of({1: 2.0, 3: 0.0}))
     with pytest.raises(AttributeError):
         control.gains = ()
 
@@ -147,5 +153,7 @@ def test_the_configuration_must_make_a_model():
         PrismConfig(text_config=backbone, num_prototypes=0)
     with pytest.raises(ValueError, match="token_coverage_weight"):
         PrismConfig(text_config=backbone, token_coverage_weight=-1.0)
-    assert isinstance(PrismForCausalLM(PrismConfig(text_config=backbone.to_dict(), num_prototypes=4,
-    active_prototypes=4)), PrismForCausalLM)
+    assert isinstance(
+        PrismForCausalLM(PrismConfig(text_config=backbone.to_dict(), num_prototypes=4, active_prototypes=4)),
+        PrismForCausalLM,
+    )

@@ -18,6 +18,7 @@ from .dense_form import cosine_matrix, losses
 
 def random_case(seed, states=37, prototypes=23, size=11, offset=0.5):
     generator = torch.Generator().manual_seed(seed)
+
     def make(rows):
         return torch.randn(rows, size, generator=generator, dtype=torch.float64) + offset
 
@@ -38,14 +39,17 @@ def test_values_and_gradients_equal_the_dense_form(weights, active):
     for one, other in zip(fast, plain, strict=True):
         torch.testing.assert_close(one, other)
     total, expected = (sum(w * v for w, v in zip(weights, side, strict=True)) for side in (fast, plain))
-    for one, other in zip(gradients(total, states, prototypes), gradients(expected, states, prototypes),
-    strict=True):
+    for one, other in zip(
+        gradients(total, states, prototypes), gradients(expected, states, prototypes), strict=True
+    ):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
 @given(
-    seed=st.integers(0, 10_000), states=st.integers(1, 40), prototypes=st.integers(1, 30),
-    offset=st.floats(-1, 1)
+    seed=st.integers(0, 10_000),
+    states=st.integers(1, 40),
+    prototypes=st.integers(1, 30),
+    offset=st.floats(-1, 1),
 )
 @settings(max_examples=40, deadline=None)
 def test_any_shape_equals_the_dense_form(seed, states, prototypes, offset):
@@ -95,7 +99,8 @@ def test_a_zero_state_a_zero_prototype_and_no_positive_cosine():
     for one, other in zip(terms[:3], plain, strict=True):
         torch.testing.assert_close(one, other)
     state_gradient, prototype_gradient = gradients(terms.loss(1, 1, 1), states, prototypes)
-    assert torch.isfinite(state_gradient).all() and torch.isfinite(prototype_gradient).all()
+    assert torch.isfinite(state_gradient).all()
+    assert torch.isfinite(prototype_gradient).all()
     assert not state_gradient[4].any(), "a zero state pulls nowhere"
     chosen = select_prototypes(states, prototypes, 6)
     assert chosen.cosines[4].tolist() == [0.0] * 6
@@ -129,8 +134,7 @@ def test_column_maximum_is_max(rows, columns, seed):
     best, at = column_maximum(matrix)
     assert torch.equal(best, matrix.max(dim=0).values)
     for column in range(columns):
-        assert int(at[column]) == matrix[:, column].tolist().index(float(best[column])), "the first among
-        equals"
+        assert int(at[column]) == matrix[:, column].tolist().index(float(best[column])), "the first of equals"
 
 
 def test_rowwise_products_against_a_loop():
@@ -152,6 +156,7 @@ def test_cross_entropy_sum_in_one_piece_and_in_chunks(per_chunk, monkeypatch):
     log_probabilities = (states @ embedding.t()).log_softmax(dim=-1)
     expected = -sum(log_probabilities[n, labels[n]] for n in range(37) if labels[n] != -100)
     torch.testing.assert_close(total, expected)
-    for one, other in zip(gradients(total, states, embedding), gradients(expected, states, embedding),
-    strict=True):
+    for one, other in zip(
+        gradients(total, states, embedding), gradients(expected, states, embedding), strict=True
+    ):
         torch.testing.assert_close(one, other)

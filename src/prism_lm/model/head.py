@@ -16,16 +16,20 @@ ENTRIES_PER_CHUNK = 1 << 22
 
 
 class Selection(NamedTuple):
-    """Which prototypes are active where, and which state is nearest to each prototype."""
+    """Which prototypes are active where, and how close they are."""
 
     active_ids: Tensor
-    """[N, A] int64: the A prototypes with the largest cosine, largest first; among equal cosines, lowest id
-    first."""
+    """[N, A] int64: the A prototypes with the largest cosine, largest first; of equals, lowest id first."""
     cosines: Tensor
     """[N, A] float: c_ti of (1) for these."""
-    nearest_state: Tensor | None
-    """[K] int64: for each prototype the state with the largest cosine."""
-    nearest_cosine: Tensor | None
+
+
+class NearestStates(NamedTuple):
+    """For each prototype the state with the largest cosine, the first among equals."""
+
+    index: Tensor
+    """[K] int64."""
+    cosine: Tensor
     """[K] float: max_t c_ti."""
 
 
@@ -37,13 +41,27 @@ def inverse_norm(vectors: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def select_prototypes(
-    states: Tensor, prototypes: Tensor, active_prototypes: int, *, with_nearest_states: bool = False
-) -> Selection:
+def select_prototypes(states: Tensor, prototypes: Tensor, active_prototypes: int) -> Selection:
     """Cosines (1) and the choice of the A active prototypes (2), without gradient, in chunks over states.
 
     states [N, D], prototypes [K, D].  No N x K matrix is kept.  Raises ValueError when K < A.
     """
+    return _scan(states, prototypes, active_prototypes, None)
+
+
+@torch.no_grad()
+def select_with_nearest_states(
+    states: Tensor, prototypes: Tensor, active_prototypes: int
+) -> tuple[Selection, NearestStates]:
+    """`select_prototypes`, and in the same pass the nearest state of each prototype, which R1 (7) asks for."""
+    nearest = _RunningMaximum(states, prototypes.shape[0])
+    selection = _scan(states, prototypes, active_prototypes, nearest)
+    return selection, NearestStates(nearest.index, nearest.cosine)
+
+
+def _scan(
+    states: Tensor, prototypes: Tensor, active_prototypes: int, nearest: "_RunningMaximum | None"
+) -> Selection:
     count, bank_size = states.shape[0], prototypes.shape[0]
     if bank_size < active_prototypes:
         raise ValueError(
@@ -54,33 +72,30 @@ def select_prototypes(
     active_ids = torch.empty(count, active_prototypes, dtype=torch.int64, device=states.device)
     cosines = states.new_empty(count, active_prototypes)
     tied = torch.zeros(count, dtype=torch.bool, device=states.device)
-    nearest = _NearestStates(states, bank_size) if with_nearest_states else None
     rows = max(1, ENTRIES_PER_CHUNK // bank_size)
     buffer = states.new_empty(min(rows, count), bank_size)
     for start in range(0, count, rows):
         chunk = slice(start, min(start + rows, count))
-        similarity = torch.mm(
-            states[chunk] * lengths[chunk].unsqueeze(-1), directions, out=buffer[: chunk.stop - start]
-        )
+        scaled = states[chunk] * lengths[chunk].unsqueeze(-1)
+        similarity = torch.mm(scaled, directions, out=buffer[: chunk.stop - start])
         if nearest is not None:
             nearest.update(similarity, start)
         values, ids = similarity.topk(min(active_prototypes + 1, bank_size), dim=-1)
         tied[chunk] = (values[:, 1:] == values[:, :-1]).any(dim=-1)
         cosines[chunk], active_ids[chunk] = values[:, :active_prototypes], ids[:, :active_prototypes]
     _settle_ties(states, lengths, directions, tied, active_ids, cosines)
-    if nearest is None:
-        return Selection(active_ids, cosines, None, None)
-    return Selection(active_ids, cosines, nearest.index, nearest.cosine)
+    return Selection(active_ids, cosines)
 
 
-class _NearestStates:
-    """Running maximum over states for each prototype; the first of equal states is kept."""
+class _RunningMaximum:
+    """The largest cosine of each prototype so far, and its state; the first of equal states is kept."""
 
     def __init__(self, states: Tensor, bank_size: int) -> None:
         self.cosine = states.new_full((bank_size,), -torch.inf)
         self.index = torch.zeros(bank_size, dtype=torch.int64, device=states.device)
 
     def update(self, similarity: Tensor, start: int) -> None:
+        """Take in the cosines [n, K] of the states from `start` on."""
         best, at = column_maximum(similarity)
         better = best > self.cosine
         self.cosine = torch.where(better, best, self.cosine)

@@ -13,7 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .head import Selection, gather_sum, inverse_norm, reconstruct, select_prototypes
+from .head import (
+    NearestStates,
+    Selection,
+    gather_sum,
+    inverse_norm,
+    reconstruct,
+    select_with_nearest_states,
+)
 
 
 class ClusteringTerms(NamedTuple):
@@ -61,22 +68,34 @@ class _Clustering(torch.autograd.Function):
     """Values of (6)-(8) and their gradients at the selected entries."""
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, prototypes: Tensor, active_prototypes: int) -> tuple[Tensor, ...]:
-        chosen = select_prototypes(states, prototypes, active_prototypes, with_nearest_states=True)
+    def forward(  # pyrefly: ignore[bad-override]
+        ctx: Any, states: Tensor, prototypes: Tensor, active_prototypes: int
+    ) -> tuple[Tensor, ...]:
+        chosen, nearest = select_with_nearest_states(states, prototypes, active_prototypes)
         activations = chosen.cosines.clamp(min=0)
         residual = states - reconstruct(prototypes, chosen.active_ids, activations)
         inverse_lengths = inverse_norm(states)
         unexplained = residual.square().sum(dim=-1) * inverse_lengths.square()
-        ctx.save_for_backward(states, prototypes, residual, inverse_lengths, unexplained, *chosen)
-        ctx.mark_non_differentiable(chosen.active_ids, activations, chosen.nearest_cosine)
-        losses = unexplained.sum(), chosen.nearest_cosine.mean(), chosen.cosines[:, 0].sum()
-        return *losses, chosen.active_ids, activations, chosen.nearest_cosine
+        ctx.save_for_backward(states, prototypes, residual, inverse_lengths, unexplained, *chosen, *nearest)
+        ctx.mark_non_differentiable(chosen.active_ids, activations, nearest.cosine)
+        losses = unexplained.sum(), nearest.cosine.mean(), chosen.cosines[:, 0].sum()
+        return *losses, chosen.active_ids, activations, nearest.cosine
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(  # pyrefly: ignore[bad-override]
+        ctx: Any, *gradients: Tensor
+    ) -> tuple[Tensor, Tensor, None]:
         states, prototypes, residual, inverse_lengths, unexplained, *chosen = ctx.saved_tensors
-        entries = _Entries.of(states, prototypes, residual, inverse_lengths, Selection(*chosen), gradients)
+        entries = _Entries.of(
+            states,
+            prototypes,
+            residual,
+            inverse_lengths,
+            Selection(*chosen[:2]),
+            NearestStates(*chosen[2:]),
+            gradients,
+        )
         state_gradient = entries.state_gradient(gradients[0], unexplained)
         return state_gradient, entries.prototype_gradient(), None
 
@@ -94,9 +113,10 @@ class _Entries(NamedTuple):
     inverse_states: Tensor
     inverse_prototypes: Tensor
     chosen: Selection
+    nearest: NearestStates
     active: Tensor
     """[N, A]: dL/dc of the active entries."""
-    nearest: Tensor
+    covered: Tensor
     """[K]: dL/dc of the nearest state of each prototype."""
 
     @classmethod
@@ -107,6 +127,7 @@ class _Entries(NamedTuple):
         residual: Tensor,
         inverse_states: Tensor,
         chosen: Selection,
+        nearest: NearestStates,
         gradients: tuple[Tensor, ...],
     ) -> "_Entries":
         reconstruction, coverage, token_coverage = gradients[:3]
@@ -114,33 +135,41 @@ class _Entries(NamedTuple):
         active = -rowwise_products(pull, prototypes, chosen.active_ids)
         active = torch.where(chosen.cosines > 0, active, 0.0)  # activations below zero were cut to 0 in (2)
         active[:, 0] += token_coverage
-        nearest = (coverage / prototypes.shape[0]).expand(prototypes.shape[0])
+        covered = (coverage / prototypes.shape[0]).expand(prototypes.shape[0])
         return cls(
-            states, prototypes, pull, inverse_states, inverse_norm(prototypes), chosen, active, nearest
+            states,
+            prototypes,
+            pull,
+            inverse_states,
+            inverse_norm(prototypes),
+            chosen,
+            nearest,
+            active,
+            covered,
         )
 
     def state_gradient(self, reconstruction: Tensor, unexplained: Tensor) -> Tensor:
         """dL/dz: through r, through the |z|^2 below it, and through every selected cosine."""
-        chosen, size = self.chosen, self.states.shape[0]
+        chosen, nearest, size = self.chosen, self.nearest, self.states.shape[0]
         towards = self.active * self.inverse_prototypes[chosen.active_ids]
         gradient = reconstruct(self.prototypes, chosen.active_ids, towards)
         along = (self.active * chosen.cosines).sum(dim=-1)
-        by_state, offsets, order = _group(chosen.nearest_state, size)
+        by_state, offsets, order = _group(nearest.index, size)
         gradient += F.embedding_bag(
             order,
             self.prototypes,
             offsets,
-            per_sample_weights=(self.nearest * self.inverse_prototypes)[order],
+            per_sample_weights=(self.covered * self.inverse_prototypes)[order],
             mode="sum",
         )
-        along.index_add_(0, by_state, (self.nearest * chosen.nearest_cosine)[order])
+        along.index_add_(0, by_state, (self.covered * nearest.cosine)[order])
         gradient *= self.inverse_states.unsqueeze(-1)
         shrink = (along + 2 * reconstruction * unexplained) * self.inverse_states.square()
         return gradient.addcmul_(self.states, shrink.unsqueeze(-1), value=-1).add_(self.pull)
 
     def prototype_gradient(self) -> Tensor:
         """dL/dp: the pull of the residuals, and every selected cosine."""
-        chosen, bank_size = self.chosen, self.prototypes.shape[0]
+        chosen, nearest, bank_size = self.chosen, self.nearest, self.prototypes.shape[0]
         width = chosen.active_ids.shape[1]
         sorted_ids, offsets, order = _group(chosen.active_ids.flatten(), bank_size)
         tokens = order.div(width, rounding_mode="floor")
@@ -148,9 +177,9 @@ class _Entries(NamedTuple):
         gradient = F.embedding_bag(tokens, self.pull, offsets, per_sample_weights=-activations, mode="sum")
         towards = (self.active * self.inverse_states.unsqueeze(-1)).flatten()[order]
         direction = F.embedding_bag(tokens, self.states, offsets, per_sample_weights=towards, mode="sum")
-        towards = self.nearest * self.inverse_states[chosen.nearest_state]
-        direction += reconstruct(self.states, chosen.nearest_state.unsqueeze(-1), towards.unsqueeze(-1))
-        along = self.nearest * chosen.nearest_cosine
+        towards = self.covered * self.inverse_states[nearest.index]
+        direction += reconstruct(self.states, nearest.index.unsqueeze(-1), towards.unsqueeze(-1))
+        along = self.covered * nearest.cosine
         along = along.index_add(0, sorted_ids, (self.active * chosen.cosines).flatten()[order])
         direction *= self.inverse_prototypes.unsqueeze(-1)
         shrink = along * self.inverse_prototypes.square()

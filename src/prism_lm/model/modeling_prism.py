@@ -3,12 +3,15 @@
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfile
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, initialization
+from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.generation.utils import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.modeling_utils import PreTrainedModel
@@ -132,7 +135,7 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
         )
         with torch.device("meta"):
             model = cls(prism_config)
-        head = dense.get_output_embeddings()
+        head: Any = dense.get_output_embeddings()
         model.model, model.lm_head = dense.base_model, head
         model.bank.weight = nn.Parameter(
             torch.empty(model.bank.weight.shape, dtype=head.weight.dtype, device=head.weight.device)
@@ -160,9 +163,10 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
         ):
             return cls._from_dense_checkpoint(str(pretrained_model_name_or_path), options)
         asked = options.pop("output_loading_info", False)
-        model, info = super().from_pretrained(
+        loaded: Any = super().from_pretrained(
             pretrained_model_name_or_path, *arguments, output_loading_info=True, **options
         )
+        model, info = loaded
         if info["missing_keys"]:
             raise ValueError(
                 f"{pretrained_model_name_or_path} lacks the weights {sorted(info['missing_keys'])}"
@@ -175,7 +179,7 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
         dense = load_dense(path, **options)
         own = {name: getattr(config, name) for name in PROTOTYPE_SETTINGS}
         model = cls.from_dense(dense, **own)
-        info = {
+        info: dict[str, Any] = {
             "missing_keys": {"bank.weight"},
             "unexpected_keys": set(),
             "mismatched_keys": set(),
@@ -186,11 +190,12 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
     def export_with_code(self, folder: str) -> None:
         """Save with a copy of this package's modelling files, for `from_pretrained(folder,
         trust_remote_code=True)` where prism-lm is not installed."""
-        self._auto_class, self.config._auto_class = "AutoModelForCausalLM", "AutoConfig"
-        try:
-            self.save_pretrained(folder)
-        finally:
-            del self._auto_class, self.config._auto_class
+        self.save_pretrained(folder)
+        config = deepcopy(self.config)
+        config.auto_map = AUTO_MAP
+        config.save_pretrained(folder)
+        for source in (__file__, *get_relative_import_files(__file__)):
+            copyfile(source, Path(folder) / Path(source).name)
 
     def forward(
         self,
@@ -232,9 +237,10 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
             attentions=outputs.get("attentions"),
         )
         edited = self._decompose_into(result, states, control, output_prototypes)
-        result.logits = self.lm_head(edited)
+        logits = self.lm_head(edited)
+        result.logits = logits
         if labels is not None:
-            self._lose_into(result, states, attention_mask, labels)
+            self._lose_into(result, logits, states, attention_mask, labels)
         return result.to_tuple() if as_tuple else result
 
     def _decompose_into(
@@ -267,12 +273,17 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
         return edit.states
 
     def _lose_into(
-        self, result: PrismOutput, states: Tensor, attention_mask: Tensor | None, labels: Tensor
+        self,
+        result: PrismOutput,
+        logits: Tensor,
+        states: Tensor,
+        attention_mask: Tensor | None,
+        labels: Tensor,
     ) -> None:
-        if result.logits.shape[1] != labels.shape[1]:
+        if logits.shape[1] != labels.shape[1]:
             raise ValueError("labels need the logits of every position: leave logits_to_keep at 0")
-        shifted = F.pad(labels, (0, 1), value=-100)[:, 1:].to(result.logits.device)
-        result.cross_entropy = F.cross_entropy(result.logits.float().flatten(0, 1), shifted.flatten())
+        shifted = F.pad(labels, (0, 1), value=-100)[:, 1:].to(logits.device)
+        result.cross_entropy = F.cross_entropy(logits.float().flatten(0, 1), shifted.flatten())
         result.loss = result.cross_entropy
         if self.training:
             real = states.flatten(0, 1) if attention_mask is None else states[attention_mask.bool()]
@@ -345,12 +356,21 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
     def _wide(tensor: Tensor) -> Tensor:
         return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
 
-    def _expand_inputs_for_generation(self, expand_size: int = 1, **options: Any) -> Any:
+    def _expand_inputs_for_generation(  # pyrefly: ignore[bad-override]
+        self, expand_size: int = 1, **options: Any
+    ) -> Any:
         """Several returned sequences or beams of a row carry the control of that row."""
         if options.get("control") is not None:
             options["control"] = ControlRows.of(options["control"]).repeated(expand_size)
-        return super()._expand_inputs_for_generation(expand_size=expand_size, **options)
+        return super()._expand_inputs_for_generation(  # pyrefly: ignore[bad-argument-type]
+            expand_size=expand_size, **options
+        )
 
+
+AUTO_MAP = {
+    "AutoConfig": "configuration_prism.PrismConfig",
+    "AutoModelForCausalLM": "modeling_prism.PrismForCausalLM",
+}
 
 PROTOTYPE_SETTINGS = (
     "num_prototypes",
@@ -367,7 +387,7 @@ def _kept(states: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     return states[:, logits_to_keep]
 
 
-def _embedding_name(backbone: nn.Module) -> str:
+def _embedding_name(backbone: Any) -> str:
     """The full name of the backbone's token embedding, to which a tied head points."""
     embedding = backbone.get_input_embeddings()
     name = next(name for name, module in backbone.named_modules() if module is embedding)
