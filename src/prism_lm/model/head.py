@@ -53,7 +53,7 @@ def select_prototypes(states: Tensor, prototypes: Tensor, active_prototypes: int
 def select_with_nearest_states(
     states: Tensor, prototypes: Tensor, active_prototypes: int
 ) -> tuple[Selection, NearestStates]:
-    """`select_prototypes`, and in the same pass the nearest state of each prototype, which R1 (7) asks for."""
+    """`select_prototypes`, and in the same pass the nearest state of each prototype, that R1 (7) asks for."""
     nearest = _RunningMaximum(states, prototypes.shape[0])
     selection = _scan(states, prototypes, active_prototypes, nearest)
     return selection, NearestStates(nearest.index, nearest.cosine)
