@@ -113,7 +113,10 @@ def estimate_memory(recipe: Recipe, parameters: Parameters, *, vocab_size: int, 
     kept += model.layers if runtime.activation_checkpointing else 0
     logits = 3 * 4.0 * min(tokens * vocab_size, LOGITS_PER_CHUNK)
     # States, residual, their gradients; ids (int64) and cosines of the active prototypes, sorted once in backward.
-    head = 4.0 * tokens * (6 * model.hidden_size + 10 * recipe.bank.active_prototypes) + 4.0 * SIMILARITIES_PER_CHUNK
+    head = (
+        4.0 * tokens * (6 * model.hidden_size + 10 * recipe.bank.active_prototypes)
+        + 4.0 * SIMILARITIES_PER_CHUNK
+    )
     return Memory(
         weights=weights,
         gradients=4.0 * parameters.total / shards,

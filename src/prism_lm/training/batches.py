@@ -44,7 +44,14 @@ class Batches:
     """
 
     def __init__(
-        self, corpus: Corpus, data: DataSettings, *, seed: int, rank: int, world_size: int, device: torch.device
+        self,
+        corpus: Corpus,
+        data: DataSettings,
+        *,
+        seed: int,
+        rank: int,
+        world_size: int,
+        device: torch.device,
     ) -> None:
         if data.batch % (data.micro_batch * world_size):
             raise UserError(
@@ -61,14 +68,19 @@ class Batches:
         self.per_rank = self.per_step // world_size
         last = len(self.sequences) - 1
         self._last, self._short = last, len(self.sequences[last])
+        self._known = -1, np.empty(0, dtype=np.int64)
 
     def sequence_ids(self, step: int) -> np.ndarray:
         """All sequences of a step, [batch]."""
-        return self.order.batch(step, 0, 1, self.data.batch)
+        if step != self._known[0]:
+            self._known = step, self.order.batch(step, 0, 1, self.data.batch)
+        return self._known[1]
 
     def totals(self, step: int) -> Totals:
         """Counts over the whole step, without reading it: only the corpus's last sequence may be short."""
-        missing = int((self.sequence_ids(step) == self._last).sum()) * (self.data.sequence_length - self._short)
+        missing = int((self.sequence_ids(step) == self._last).sum()) * (
+            self.data.sequence_length - self._short
+        )
         tokens = self.data.batch * self.data.sequence_length - missing
         return Totals(tokens - self.data.batch, tokens, self.per_step)
 
@@ -79,15 +91,16 @@ class Batches:
 
     def micro_batch(self, step: int, index: int) -> MicroBatch:
         """Micro-batch `index` of a step."""
-        size = self.data.micro_batch
-        rows = [self.sequences[int(i)] for i in self.sequence_ids(step)[index * size : (index + 1) * size]]
+        rows = [self.sequences[int(i)] for i in self._ids(step, index)]
         return assemble(rows, self.data.sequence_length, self.padding, self.device)
 
     def lengths(self, step: int, index: int) -> np.ndarray:
         """Tokens in each sequence of micro-batch `index` of a step."""
+        return np.where(self._ids(step, index) == self._last, self._short, self.data.sequence_length)
+
+    def _ids(self, step: int, index: int) -> np.ndarray:
         size = self.data.micro_batch
-        ids = self.sequence_ids(step)[index * size : (index + 1) * size]
-        return np.where(ids == self._last, self._short, self.data.sequence_length)
+        return self.sequence_ids(step)[index * size : (index + 1) * size]
 
 
 def assemble(rows: list[np.ndarray], length: int, padding: int, device: torch.device) -> MicroBatch:

@@ -10,7 +10,9 @@ from prism_lm.model import PrismConfig, PrismForCausalLM
 from prism_lm.training.config import ModelShape, Recipe
 
 
-def backbone_fields(shape: ModelShape, *, vocab_size: int, separator_id: int, sequence_length: int) -> dict[str, Any]:
+def backbone_fields(
+    shape: ModelShape, *, vocab_size: int, separator_id: int, sequence_length: int
+) -> dict[str, Any]:
     """The fields of the backbone's configuration in transformers, with its model_type."""
     common = {
         "model_type": shape.backbone,

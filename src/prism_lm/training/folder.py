@@ -34,26 +34,37 @@ def is_finished(run: Path) -> bool:
     return (run / MANIFEST_NAME).is_file()
 
 
+def check_free(run: Path) -> None:
+    """Raises UserError where something stands already."""
+    if (run / CONFIG_NAME).exists():
+        state = "a finished run" if is_finished(run) else "an unfinished run"
+        raise UserError(f"{run} holds {state}; add --resume to go on with it, or choose another --out")
+    if os.path.lexists(run) and (not run.is_dir() or any(run.iterdir())):
+        raise UserError(f"{run} exists and is not a run; choose another --out")
+
+
 def begin(config: TrainingConfig, sources: dict[str, str]) -> None:
     """Makes the folder and writes training.json.
 
     Raises:
         UserError: something stands there already.
     """
-    run = config.out
-    if (run / CONFIG_NAME).exists():
-        state = "a finished run" if is_finished(run) else "an unfinished run"
-        raise UserError(f"{run} holds {state}; add --resume to go on with it, or choose another --out")
-    if run.exists() and (not run.is_dir() or any(name.name != ".lock" for name in run.iterdir())):
-        raise UserError(f"{run} exists and is not a run; choose another --out")
-    run.mkdir(parents=True, exist_ok=True)
+    check_free(config.out)
+    config.out.mkdir(parents=True, exist_ok=True)
     record = {
         "format_version": FORMAT_VERSION,
         "configuration": to_dict(config),
         "sources": sources,
-        "command": command_line().replace(" --resume", ""),
+        "command": _command(),
     }
-    write_file_atomic(run / CONFIG_NAME, json.dumps(record, indent=1) + "\n")
+    write_file_atomic(config.out / CONFIG_NAME, json.dumps(record, indent=1) + "\n")
+
+
+def _command() -> str:
+    command, processes = command_line(), os.environ.get("WORLD_SIZE", "1")
+    if processes != "1":
+        command = f"torchrun --nproc-per-node {processes} -m prism_lm{command.removeprefix('prism')}"
+    return command
 
 
 def check_same(config: TrainingConfig, sources: dict[str, str]) -> None:
@@ -73,15 +84,15 @@ def check_same(config: TrainingConfig, sources: dict[str, str]) -> None:
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
     """Keeps a second process from writing in the same run. The lock dies with the process."""
-    if run.exists() and not run.is_dir():
-        raise UserError(f"{run} exists and is not a folder; choose another --out")
     run.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(run, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise UserError(f"another process is writing in {run}; wait for it, or choose another --out") from error
+        raise UserError(
+            f"another process is writing in {run}; wait for it, or choose another --out"
+        ) from error
     try:
         yield
     finally:
@@ -125,7 +136,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(f"{path} is not there; expected a run that was begun, so leave out --resume") from error
+        raise UserError(
+            f"{path} is not there; expected a run that was begun, so leave out --resume"
+        ) from error
     except ValueError as error:
         raise UserError(f"{path} is not JSON ({error}); the run cannot be read") from error
     if not isinstance(raw, dict) or set(raw) != {"format_version", "configuration", "sources", "command"}:

@@ -40,7 +40,9 @@ class StepTerms:
 class Ledger:
     """Steps whose terms have not been written to the metrics yet."""
 
-    def __init__(self, ranks: Ranks, micro_batch: int, pending: list[dict[str, float | None]] | None = None) -> None:
+    def __init__(
+        self, ranks: Ranks, micro_batch: int, pending: list[dict[str, float | None]] | None = None
+    ) -> None:
         self._ranks, self._micro_batch = ranks, micro_batch
         self._unread: list[tuple[int, Totals, bool, Tensor]] = []
         self._read = [StepTerms(**entry) for entry in pending or []]  # type: ignore[arg-type]

@@ -1,12 +1,15 @@
 """The training loop: one path for one process, data parallel and fully sharded, prototype model and dense twin."""
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from prism_lm.artifacts.errors import UserError
 from prism_lm.artifacts.progress import Progress, Silent
@@ -22,7 +25,7 @@ from prism_lm.training.metrics import FILE_NAME, Figure, MetricsFile, finite
 from prism_lm.training.monitors import HeldOut
 from prism_lm.training.objective import Terms, TrainingModule, read_terms, share_of_loss
 from prism_lm.training.optimiser import Optimiser
-from prism_lm.training.parallel import Ranks, processes
+from prism_lm.training.parallel import Ranks, processes, whole
 from prism_lm.training.schedule import clustering_factor, learning_rate_factor, reseeds_at, seed_step
 from prism_lm.training.seeding import CANDIDATES, Usage, replace_dead, sample_states, seed_bank
 
@@ -37,26 +40,27 @@ def train(config: TrainingConfig, progress: Progress | None = None, *, resume: b
         UserError: settings, corpus, folder or device are wrong, or the loss is not a number.
         TrainingStopped: Ctrl-C or SIGTERM; a checkpoint was written.
     """
-    with processes(config.recipe.runtime) as ranks, stop_on_signals(ranks) as stop:
+    with processes(config.recipe.runtime) as ranks:
         corpus = Corpus.open(config.corpus)
         held_out = None if config.held_out is None else Corpus.open(config.held_out)
         _check_held_out(corpus, held_out)
         sources = {"corpus": corpus.hash} | ({} if held_out is None else {"held_out": held_out.hash})
-        with folder.locked(config.out) if ranks.is_main else nullcontext():
-            if resume:
-                folder.check_same(config, sources)
-                if folder.is_finished(config.out):
-                    return config.out
-            elif ranks.is_main:
-                folder.begin(config, sources)
-            ranks.wait()
-            shown = progress if ranks.is_main and progress is not None else Silent()
-            training = Training(config, corpus, held_out, ranks, shown)
-            try:
-                training.run(stop)
-            finally:
-                training.close()
-            return config.out
+        if resume:
+            folder.check_same(config, sources)
+            if folder.is_finished(config.out):
+                return config.out
+        else:
+            folder.check_free(config.out)
+        shown = progress if ranks.is_main and progress is not None else Silent()
+        training = Training(config, corpus, held_out, ranks, shown)
+        with ExitStack() as stack:
+            ranks.by_main(lambda: stack.enter_context(folder.locked(config.out)))
+            if not resume:
+                ranks.by_main(lambda: folder.begin(config, sources))
+            stack.callback(training.close)
+            training.open()
+            training.run(stack.enter_context(stop_on_signals(ranks)))
+        return config.out
 
 
 def _check_held_out(corpus: Corpus, held_out: Corpus | None) -> None:
@@ -71,7 +75,12 @@ class Training:
     """A run under way: the model, its optimiser, and the step that comes next."""
 
     def __init__(
-        self, config: TrainingConfig, corpus: Corpus, held_out: Corpus | None, ranks: Ranks, progress: Progress
+        self,
+        config: TrainingConfig,
+        corpus: Corpus,
+        held_out: Corpus | None,
+        ranks: Ranks,
+        progress: Progress,
     ) -> None:
         self.config, self.recipe, self.corpus, self.ranks, self.progress = (
             config, config.recipe, corpus, ranks, progress,
@@ -80,27 +89,42 @@ class Training:
         self.steps = number_of_steps(recipe.data)
         self.seed_step = seed_step(recipe.bank, self.steps)
         self.batches = Batches(
-            corpus, recipe.data, seed=recipe.seed, rank=ranks.rank, world_size=ranks.world_size, device=ranks.device
+            corpus,
+            recipe.data,
+            seed=recipe.seed,
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+            device=ranks.device,
         )
         self.held_out = None if held_out is None else HeldOut(held_out, recipe, ranks)
         self.module = prepare_module(config, corpus, ranks)
         self.optimiser = Optimiser(
-            self.module, recipe.optimiser, steps=self.steps, bank_multiplier=recipe.bank.learning_rate_multiplier
+            self.module,
+            recipe.optimiser,
+            steps=self.steps,
+            bank_multiplier=recipe.bank.learning_rate_multiplier,
         )
         self.usage = None if config.dense else Usage(recipe.bank.num_prototypes, ranks.device)
         self.checkpoints = Checkpoints(config.out, ranks, keep=recipe.monitoring.keep)
-        self.state = State(step=0)
-        latest = self.checkpoints.latest()
-        if latest is not None:
-            self.state = self.checkpoints.load(latest, self.module, self.optimiser, self.usage)
-        self.ledger = Ledger(ranks, recipe.data.micro_batch, self.state.pending)
-        self.clock = Clock(self.state)
-        self.step, self.tokens, self.replaced = self.state.step, self.state.tokens, self.state.replaced
-        self.metrics = (
-            MetricsFile(config.out / FILE_NAME, keep=self.state.metrics_bytes) if ranks.is_main else None
-        )
+        self.step = self.tokens = self.replaced = 0
+        self.clock = Clock(State(step=0))
+        self.ledger = Ledger(ranks, recipe.data.micro_batch)
+        self.metrics: MetricsFile | None = None
         self.shown: dict[str, str] = {}
-        self.figures: dict[str, Figure] = {}
+        self.figures: dict[str, Any] = {}
+
+    def open(self) -> None:
+        """Goes to the latest checkpoint, if there is one, and opens the metrics where it left them."""
+        latest = self.checkpoints.latest()
+        state = State(step=0)
+        if latest is not None:
+            state = self.checkpoints.load(latest, self.module, self.optimiser, self.usage)
+            self._compare(state)
+        self.step, self.tokens, self.replaced = state.step, state.tokens, state.replaced
+        self.clock, self.figures = Clock(state), state.figures
+        self.ledger = Ledger(self.ranks, self.recipe.data.micro_batch, state.pending)
+        path = self.config.out / FILE_NAME
+        self.metrics = self.ranks.by_main(lambda: MetricsFile(path, keep=state.metrics_bytes))
 
     def run(self, stop: StopRequest) -> None:
         """All steps that are left, and the final folder."""
@@ -163,8 +187,9 @@ class Training:
         state = State(
             step=self.step,
             tokens=self.tokens,
-            metrics_bytes=0 if self.metrics is None else self.metrics.settle(),
+            metrics_bytes=self._settle_metrics(),
             pending=pending,
+            figures=self.figures,
             replaced=self.replaced,
             seconds=self.clock.total,
             pending_seconds=self.clock.since_log,
@@ -179,12 +204,8 @@ class Training:
     def finish(self) -> None:
         """The folder as transformers reads it, and its manifest."""
         model = whole_model(self.config, self.corpus, self.module, self.ranks)
-        if self.ranks.is_main:
-            assert self.metrics is not None
-            self.metrics.settle()
-            figures = {name: asdict(figure) for name, figure in self.figures.items()}
-            folder.finish(self.config, model, self.corpus, figures)
-        self.ranks.wait()
+        self._settle_metrics()
+        self.ranks.by_main(lambda: folder.finish(self.config, model, self.corpus, self.figures))
 
     def close(self) -> None:
         """Closes what is open."""
@@ -204,7 +225,7 @@ class Training:
             if len(dead):
                 states = self._sample(step, max(len(dead), CANDIDATES))
                 replace_dead(self.module, self.optimiser, dead, states)
-                usage.last_active[dead] = step
+                usage.start(step, dead)
                 self.replaced += len(dead)
 
     def _sample(self, step: int, count: int) -> Tensor:
@@ -212,7 +233,9 @@ class Training:
             with self._autocast():
                 return self.module(input_ids, lambda states, output_embedding, bank: states)
 
-        states = sample_states(forward, self.batches, self.ranks, seed=self.recipe.seed, step=step, count=count)
+        states = sample_states(
+            forward, self.batches, self.ranks, seed=self.recipe.seed, step=step, count=count
+        )
         self.ranks.settle(self.module)
         return states
 
@@ -227,7 +250,9 @@ class Training:
             figures["tokens_per_second"] = Figure(
                 value=tokens / seconds, unit="tokens per second, all processes", set=interval
             )
-        figures["learning_rate"] = Figure(value=rate, unit="of the backbone", set=f"training step {self.step}")
+        figures["learning_rate"] = Figure(
+            value=rate, unit="of the backbone", set=f"training step {self.step}"
+        )
         if not self.config.dense:
             figures["clustering_factor"] = Figure(
                 value=clustering_factor(self.recipe.bank, self.step - 1, self.steps),
@@ -237,21 +262,39 @@ class Training:
             figures["prototypes_replaced"] = Figure(
                 value=self.replaced, unit="prototypes", set=f"training steps 1 to {self.step}"
             )
-        self.shown = {
-            name: f"{figures[name].value:.3f}" for name in ("loss", "R1", "R2") if name in figures
-        }
+        self.shown |= {name: f"{figures[name].value:.3f}" for name in ("loss", "R1", "R2") if name in figures}
         self._write("train", figures)
 
     def _evaluate(self, held_out: HeldOut) -> None:
         with self._autocast():
             seeded = not self.config.dense and self.step > self.seed_step
-            self.figures = held_out.measure(self.module, with_bank=seeded)
+            figures = held_out.measure(self.module, with_bank=seeded)
         self.ranks.settle(self.module)
-        self._write("held_out", self.figures)
+        self.figures = {name: asdict(figure) for name, figure in figures.items()}
+        self.shown["held-out"] = f"{figures['loss'].value:.3f}"
+        self._write("held_out", figures)
 
     def _write(self, event: str, figures: dict[str, Figure]) -> None:
-        if self.metrics is not None:
-            self.metrics.write(event=event, step=self.step, tokens=self.tokens, figures=finite(figures.items()))
+        known = finite(figures.items())
+
+        def write() -> None:
+            assert self.metrics is not None
+            self.metrics.write(event=event, step=self.step, tokens=self.tokens, figures=known)
+
+        self.ranks.by_main(write)
+
+    def _settle_metrics(self) -> int:
+        """Length of the metrics on disk, on the main process, which is the one that writes it down."""
+        return self.ranks.by_main(lambda: self.metrics.settle() if self.metrics else 0) or 0
+
+    def _compare(self, state: State) -> None:
+        now, then = (self.ranks.world_size, torch.get_num_threads()), (state.processes, state.threads)
+        if now != then and self.ranks.is_main:
+            warnings.warn(
+                f"the checkpoint was written by {then[0]} processes of {then[1]} threads and {now[0]} of {now[1]} go on: "
+                "same batches, but sums round differently, so the weights will not be the same to the last bit",
+                stacklevel=2,
+            )
 
     def _autocast(self) -> AbstractContextManager[object]:
         if self.recipe.runtime.precision == "float32":
@@ -287,12 +330,12 @@ def prepare_module(config: TrainingConfig, corpus: Corpus, ranks: Ranks) -> Trai
     return module
 
 
-def whole_model(config: TrainingConfig, corpus: Corpus, module: TrainingModule, ranks: Ranks):
+def whole_model(
+    config: TrainingConfig, corpus: Corpus, module: TrainingModule, ranks: Ranks
+) -> PreTrainedModel:
     """The trained language model, unsharded."""
-    from prism_lm.training.parallel import whole
-
     if ranks.mesh is None:
-        return module.language_model
+        return cast("PreTrainedModel", module.language_model)
     model = build_model(
         config.recipe, vocab_size=corpus.vocab_size, separator_id=corpus.separator_id, dense=config.dense
     )
@@ -307,7 +350,11 @@ class Clock:
     """Seconds spent in steps, in all and since the last line of metrics; evaluation and checkpoints not counted."""
 
     def __init__(self, state: State) -> None:
-        self.total, self.since_log, self.logged_tokens = state.seconds, state.pending_seconds, state.logged_tokens
+        self.total, self.since_log, self.logged_tokens = (
+            state.seconds,
+            state.pending_seconds,
+            state.logged_tokens,
+        )
         self._begun = 0.0
 
     def start(self) -> None:
@@ -336,4 +383,6 @@ def _add(summed: Terms | None, terms: Terms) -> Terms:
     parts = [None if term is None else term.detach() for term in terms[:4]]
     if summed is None:
         return Terms(*parts)
-    return Terms(*(None if new is None or old is None else old + new for old, new in zip(summed, parts, strict=False)))
+    return Terms(
+        *(None if new is None or old is None else old + new for old, new in zip(summed, parts, strict=False))
+    )

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,9 @@ class MetricsFile:
         return self._file.tell()
 
     def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        """Closes the file. Every line was flushed when it was written: what is left belongs to one that failed."""
+        with suppress(OSError):
+            self._file.close()
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

@@ -34,7 +34,11 @@ class HeldOut:
 
             def read(states: torch.Tensor, output_embedding: torch.Tensor, prototypes: torch.Tensor | None,
                      batch=batch) -> tuple[()]:  # fmt: skip
-                present = batch.present if batch.present is not None else torch.ones_like(batch.labels, dtype=torch.bool)
+                present = (
+                    batch.present
+                    if batch.present is not None
+                    else torch.ones_like(batch.labels, dtype=torch.bool)
+                )
                 figures.update(
                     states[present],
                     output_embedding,
@@ -48,4 +52,7 @@ class HeldOut:
         module.train()
         tokens = sum(len(self._sequences[i]) for i in range(self._count))
         where = f"{tokens} tokens, {self._count} sequences of {length} from the start of the held-out corpus"
-        return {name: Figure(value=value, unit=unit, set=where) for name, (value, unit) in figures.result().items()}
+        return {
+            name: Figure(value=value, unit=unit, set=where)
+            for name, (value, unit) in figures.result().items()
+        }

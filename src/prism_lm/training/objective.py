@@ -29,7 +29,7 @@ class TrainingModule(nn.Module):
     @property
     def backbone(self) -> nn.Module:
         """Everything below the head."""
-        return cast(nn.Module, self.language_model.base_model)
+        return cast("nn.Module", self.language_model.base_model)
 
     @property
     def bank(self) -> nn.Parameter | None:

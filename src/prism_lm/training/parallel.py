@@ -5,11 +5,11 @@ that shards over groups of one. A single process needs neither and has no proces
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -20,6 +20,10 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from prism_lm.artifacts.errors import UserError
 from prism_lm.training.config import RuntimeSettings
+
+Result = TypeVar("Result")
+# How long one process waits for another, which may be writing a large checkpoint.
+PATIENCE = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +55,29 @@ class Ranks:
             dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
         return tensor
 
-    def wait(self) -> None:
-        """Returns once all processes are here."""
-        if self.mesh is not None:
-            dist.barrier()
+    def by_main(self, work: Callable[[], Result]) -> Result | None:
+        """Lets the main process do something, waits for it, and fails everywhere when it fails.
+
+        Returns what it returned, and None on the other processes.
+
+        Raises:
+            UserError: on the main process its own; on the others one that says so.
+        """
+        if self.mesh is None:
+            return work()
+        result, problem = None, None
+        if self.is_main:
+            try:
+                result = work()
+            except Exception as error:  # raised below, once the others know
+                problem = error
+        failed = torch.tensor([int(problem is not None)], dtype=torch.int32)
+        dist.all_reduce(failed)
+        if problem is not None:
+            raise problem
+        if failed:
+            raise UserError("the main process stopped, and its line says why")
+        return result
 
     def spread(self, root: nn.Module, layers: list[nn.Module]) -> None:
         """Hands the module to FSDP2: each layer a group, embedding, lm_head and bank the root's group."""
@@ -69,7 +92,7 @@ class Ranks:
     def settle(self, root: nn.Module) -> None:
         """After forward passes without gradient: FSDP2 leaves the root's weights gathered, and stale once changed."""
         if self.mesh is not None:
-            cast(FSDPModule, root).reshard()
+            cast("FSDPModule", root).reshard()
 
     def accumulate(self, root: nn.Module, *, last: bool) -> None:
         """Before each micro-batch: replicated weights exchange gradients after the last one only.
@@ -77,7 +100,7 @@ class Ranks:
         Sharded ones do after each, for otherwise every process would hold a whole gradient.
         """
         if self.mesh is not None and not self.sharded:
-            cast(FSDPModule, root).set_requires_gradient_sync(last)
+            cast("FSDPModule", root).set_requires_gradient_sync(last)
 
 
 @contextmanager
@@ -87,21 +110,24 @@ def processes(runtime: RuntimeSettings) -> Iterator[Ranks]:
     Raises:
         UserError: the device asked for is not there.
     """
-    world_size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     device = _device(runtime, int(os.environ.get("LOCAL_RANK", "0")))
-    _set_threads(runtime, device)
-    if world_size == 1:
-        yield Ranks(rank=0, world_size=1, device=device, mesh=None, sharded=False)
-        return
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(minutes=30))
-    try:
-        sharded = runtime.sharding == "full"
-        shape, names = ((world_size,), ("shard",)) if sharded else ((world_size, 1), ("replicate", "shard"))
-        mesh = init_device_mesh(device.type, shape, mesh_dim_names=names)
-        yield Ranks(rank=rank, world_size=world_size, device=device, mesh=mesh, sharded=sharded)
-    finally:
-        dist.destroy_process_group()
+    with _settings(runtime, device):
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            yield Ranks(rank=0, world_size=1, device=device, mesh=None, sharded=False)
+            return
+        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+        try:
+            yield _ranks(runtime, device)
+        finally:
+            dist.destroy_process_group()
+
+
+def _ranks(runtime: RuntimeSettings, device: torch.device) -> Ranks:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    sharded = runtime.sharding == "full"
+    shape, names = ((world_size,), ("shard",)) if sharded else ((world_size, 1), ("replicate", "shard"))
+    mesh = init_device_mesh(device.type, shape, mesh_dim_names=names)
+    return Ranks(rank=rank, world_size=world_size, device=device, mesh=mesh, sharded=sharded)
 
 
 def whole(tensor: Tensor) -> Tensor:
@@ -113,7 +139,9 @@ def whole(tensor: Tensor) -> Tensor:
 def overwrite(tensor: Tensor, value: Tensor) -> None:
     """Writes the whole `value`, the same on every process, into a tensor that may be sharded."""
     if isinstance(tensor, DTensor):
-        value = distribute_tensor(value.to(tensor.device), tensor.device_mesh, tensor.placements, src_data_rank=None)
+        value = distribute_tensor(
+            value.to(tensor.device), tensor.device_mesh, tensor.placements, src_data_rank=None
+        )
     tensor.copy_(value)
 
 
@@ -132,10 +160,24 @@ def _device(runtime: RuntimeSettings, local_rank: int) -> torch.device:
     return device
 
 
-def _set_threads(runtime: RuntimeSettings, device: torch.device) -> None:
+@contextmanager
+def _settings(runtime: RuntimeSettings, device: torch.device) -> Iterator[None]:
+    """torch's process-wide settings, put back afterwards."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(_threads(runtime, device) or threads)
+    if runtime.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
+
+
+def _threads(runtime: RuntimeSettings, device: torch.device) -> int | None:
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    if runtime.threads is not None:
-        torch.set_num_threads(runtime.threads)
-    elif local > 1 and device.type == "cpu":
+    if runtime.threads is None and local > 1 and device.type == "cpu":
         # torchrun sets OMP_NUM_THREADS to 1 unless it is given, which leaves cores idle.
-        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local))
+        return max(1, len(os.sched_getaffinity(0)) // local)
+    return runtime.threads

@@ -126,7 +126,9 @@ def make_plan(
     clustered = steps - seed_step(recipe.bank, steps)
     total = per_step * (steps * operations.dense + clustered * operations.bank)
     rate, available, ground = _rate(device or "cpu", recipe)
-    repeated = 1 / 3 * steps * per_step * operations.backbone if recipe.runtime.activation_checkpointing else 0.0
+    repeated = (
+        1 / 3 * steps * per_step * operations.backbone if recipe.runtime.activation_checkpointing else 0.0
+    )
     return Plan(
         recipe=recipe.name,
         dense=dense,

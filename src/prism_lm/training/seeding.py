@@ -22,7 +22,9 @@ Forward = Callable[[Tensor], Tensor]
 
 
 @torch.no_grad()
-def sample_states(forward: Forward, batches: Batches, ranks: Ranks, *, seed: int, step: int, count: int) -> Tensor:
+def sample_states(
+    forward: Forward, batches: Batches, ranks: Ranks, *, seed: int, step: int, count: int
+) -> Tensor:
     """`count` token states [count, D] sampled without replacement from the batches of `step` and those after it.
 
     The choice depends on (seed, step, count) alone; processes share the work and all get the same states.
@@ -102,9 +104,9 @@ class Usage:
     def __init__(self, num_prototypes: int, device: torch.device) -> None:
         self.last_active = torch.full((num_prototypes,), -1, dtype=torch.int64, device=device)
 
-    def start(self, step: int) -> None:
-        """All count as active when the bank is set."""
-        self.last_active.fill_(step)
+    def start(self, step: int, ids: Tensor | None = None) -> None:
+        """Gives these prototypes, or all, a full window from this step on."""
+        self.last_active[slice(None) if ids is None else ids] = step - 1
 
     def saw(self, active_ids: Tensor, step: int) -> None:
         """Notes the active prototypes of a micro-batch."""
