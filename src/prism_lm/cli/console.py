@@ -62,7 +62,7 @@ def _stderr() -> Console:
 
 
 def stdout() -> Console:
-    # Not a terminal (a pipe, a file): a width that lines of text are readable in, not rich's 80.
+    """The console for results. In a pipe or a file it has a width that lines of text are readable in, not rich's 80."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(highlight=False, markup=False, emoji=False, width=None if known else PIPE_WIDTH)
 
@@ -105,11 +105,6 @@ def show(result: RenderableType = "") -> None:
 def show_json(result: object) -> None:
     """A result for programs: one JSON document on stdout, in ASCII, so nothing in it drives a terminal."""
     print(json.dumps(result, indent=1))
-
-
-def show_json(value: object) -> None:
-    """One JSON document on stdout, for programs: no colours, no wrapping."""
-    print(json.dumps(value, indent=1))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> Table:
