@@ -1,0 +1,1 @@
+"""Evaluation: benchmarks on which a model and its dense twin are compared."""
