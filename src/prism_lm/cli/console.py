@@ -62,7 +62,8 @@ def _stderr() -> Console:
 
 
 def stdout() -> Console:
-    """The console for results. In a pipe or a file it has a width that lines of text are readable in, not rich's 80."""
+    """The console for results. In a pipe or a file it has a width that lines of text are readable in, not
+    rich's 80."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(highlight=False, markup=False, emoji=False, width=None if known else PIPE_WIDTH)
 
