@@ -8,7 +8,7 @@ import pytest
 
 from prism_lm.cli.main import main
 
-REDUCED = ["--steps", "12", "--max-bytes", "60000", "--prompt", "Return the"]
+REDUCED = ["--steps", "6", "--max-bytes", "40000", "--prompt", "Return the"]
 
 
 def quickstart(out, capsys, *more):
@@ -18,6 +18,7 @@ def quickstart(out, capsys, *more):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_quickstart_tells_its_story_and_reuses_what_is_whole(tmp_path, capsys):
     out = tmp_path / "quick start"
     status, story, notes = quickstart(out, capsys)

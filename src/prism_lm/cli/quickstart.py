@@ -24,9 +24,9 @@ HELD_OUT = 0.02
 class Arguments:
     """From nothing to a language model that you can look inside, in one command.
 
-    Reads the documentation of the Python packages on this machine, trains a small model on it, finds out what each
-    prototype stands for, lets the model write a sentence, shows what made each word, and switches the leading prototype
-    off. Run it twice: what is whole is used again, what was interrupted goes on.
+    Reads the documentation of the Python packages on this machine, trains a small model on it, finds out
+    what each prototype stands for, lets the model write a sentence, shows what made each word, and switches
+    the leading prototype off. Run it twice: what is whole is used again, what was interrupted goes on.
     """
 
     out: Path = Path("prism-quickstart")
@@ -123,7 +123,7 @@ def _corpus(arguments: Arguments, places: Places) -> str:
         held_out=HELD_OUT,
         overwrite=True,
     )
-    whole = all([_is_whole(folder, "corpus") for folder in (places.corpus, places.held_out)])
+    whole = all(_is_whole(folder, "corpus") for folder in (places.corpus, places.held_out))
     if whole:
         _check_settings(places, config)
     else:
@@ -170,7 +170,8 @@ def _model(arguments: Arguments, places: Places) -> str:
     bank, figures = config.recipe.bank, made.manifest.figures
     held_out = f"; {figures['loss']['value']:.2f} nats a token on text it never saw"
     state = "used again" if whole else "finished" if begun else "trained"
-    return f"{state}: {bank.num_prototypes:,} prototypes, {bank.active_prototypes} of them active at a token{held_out}"
+    active = f"{bank.active_prototypes} of them active at a token"
+    return f"{state}: {bank.num_prototypes:,} prototypes, {active}{held_out}"
 
 
 def _index(places: Places) -> str:
@@ -180,8 +181,8 @@ def _index(places: Places) -> str:
     config = IndexConfig(run=places.run, corpus=places.corpus, overwrite=True)
     whole = _is_whole(places.run / "index", "index") and _belongs(places)
     index = PrototypeIndex.open(places.run) if whole else build_index(config, console.RichProgress())
-    used = index.manifest.figures["prototypes_used"]
-    return f"{'used again' if whole else 'made'}: {used:,} of {index.num_prototypes:,} prototypes stand for passages"
+    used = f"{index.manifest.figures['prototypes_used']:,} of {index.num_prototypes:,}"
+    return f"{'used again' if whole else 'made'}: {used} prototypes stand for passages"
 
 
 def _belongs(places: Places) -> bool:

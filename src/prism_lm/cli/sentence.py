@@ -29,8 +29,8 @@ class Writer:
     def __post_init__(self) -> None:
         if self.room < SHORTEST:
             raise UserError(
-                f"the prompt takes {len(self.prompt_ids):,} tokens, which leaves {max(0, self.room)} for the sentence; "
-                "give a shorter --prompt"
+                f"the prompt takes {len(self.prompt_ids):,} tokens, which leaves {max(0, self.room)} for the "
+                "sentence; give a shorter --prompt"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""What `prism quickstart` shows in the end: a sentence, what made it, and the sentence without its leading prototype."""
+"""What `prism quickstart` shows: a sentence, what made it, and the sentence without its leading prototype."""
 
 import difflib
 import shlex
@@ -21,6 +21,7 @@ from prism_lm.index.visible import visible
 SHOWN_WORDS = 14
 SHOWN_PROTOTYPES = 3
 SHOWN_PASSAGES = 2
+OPENING, CLOSING = "\u2039", "\u203a"  # around a word that differs
 SPEAKERS = 2  # prototypes named in the row of a word
 
 
@@ -99,7 +100,7 @@ def _show_change(
     if change is None:
         _heading("The same seed, with a prototype switched off")
         _say(
-            f"The {min(TRIES, len(ranked))} prototypes with the largest say, each alone: it writes the same without it."
+            f"Of the {min(TRIES, len(ranked))} prototypes with the largest say, it needs none: the text stays."
         )
         return
     _heading(f"The same seed, with p{change.prototype} switched off")
@@ -158,7 +159,7 @@ def _mark(pieces: list[str], kept: set[int], style: str) -> Text:
         if place_ in kept or not piece:
             text.append(visible(piece))
         else:
-            text.append(f"‹{visible(piece)}›", style=style)
+            text.append(OPENING + visible(piece) + CLOSING, style=style)
     return text
 
 
