@@ -63,7 +63,7 @@ class Operations:
 
 
 def count_operations(recipe: Recipe, parameters: Parameters, *, vocab_size: int) -> Operations:
-    """Operations a token. Recomputation by activation checkpointing is not in it: it is time, not training."""
+    """Operations a token; what activation checkpointing repeats is not among them."""
     model, bank = recipe.model, recipe.bank
     attention = 2 * model.layers * recipe.data.sequence_length * model.hidden_size
     similarities = 2 * bank.num_prototypes * model.hidden_size
@@ -93,8 +93,9 @@ class Memory:
         return self.weights + self.gradients + self.optimiser + self.activations
 
 
-# Numbers that a layer keeps for each token and unit of width: inputs of the two norms and four products, q, k and v,
-# attention's output, two residual sums and both sides of the activation function at four times the width.
+# Numbers that a layer keeps for each token and unit of width: inputs of the two norms and four products, q,
+# k and v, attention's output, two residual sums and both sides of the activation function at four times the
+# width.
 KEPT_PER_LAYER = 18
 # Logits held at one time, and rows of the similarity matrix (model/losses.py, model/head.py).
 LOGITS_PER_CHUNK, SIMILARITIES_PER_CHUNK = 1 << 25, 1 << 22
@@ -112,7 +113,8 @@ def estimate_memory(recipe: Recipe, parameters: Parameters, *, vocab_size: int, 
     kept = KEPT_PER_LAYER * (1 if runtime.activation_checkpointing else model.layers)
     kept += model.layers if runtime.activation_checkpointing else 0
     logits = 3 * 4.0 * min(tokens * vocab_size, LOGITS_PER_CHUNK)
-    # States, residual, their gradients; ids (int64) and cosines of the active prototypes, sorted once in backward.
+    # States, residual, their gradients; ids (int64) and cosines of the active prototypes, sorted once in
+    # backward.
     head = (
         4.0 * tokens * (6 * model.hidden_size + 10 * recipe.bank.active_prototypes)
         + 4.0 * SIMILARITIES_PER_CHUNK

@@ -1,4 +1,6 @@
-"""Which sequences a step trains on, as tensors: a pure function of (seed, step), the same for any process count."""
+"""Which sequences a step trains on, as tensors: a pure function of (seed, step), the same for any process
+count.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -38,9 +40,9 @@ class Totals(NamedTuple):
 class Batches:
     """The order of a corpus's sequences, cut into steps, micro-batches and processes.
 
-    The sequences of a step are one list; micro-batch i of it is the i-th run of `micro_batch` of them, and each
-    process takes consecutive micro-batches. So one process that accumulates and several that do not compute the
-    same terms, R1 included.
+    The sequences of a step are one list; micro-batch i of it is the i-th run of `micro_batch` of them, and
+    each process takes consecutive micro-batches. So one process that accumulates and several that do not
+    compute the same terms, R1 included.
     """
 
     def __init__(
@@ -55,8 +57,8 @@ class Batches:
     ) -> None:
         if data.batch % (data.micro_batch * world_size):
             raise UserError(
-                f"data.batch is {data.batch}; expected a multiple of {data.micro_batch * world_size}: data.micro_batch "
-                f"{data.micro_batch} on each of {world_size} processes"
+                f"data.batch is {data.batch}; expected a multiple of {data.micro_batch * world_size}: "
+                f"data.micro_batch {data.micro_batch} on each of {world_size} processes"
             )
         self.sequences = Sequences(corpus, data.sequence_length)
         if len(self.sequences) == 0:

@@ -1,7 +1,8 @@
 """Everything needed to go on as if nothing had happened: written whole, then pointed at.
 
-A checkpoint is the folder checkpoints/step-000500: weights and AdamW's two moments as safetensors with whole,
-unsharded tensors (so the number of processes may change), and state.json. checkpoints/LATEST names the newest.
+A checkpoint is the folder checkpoints/step-000500: weights and AdamW's two moments as safetensors with
+whole, unsharded tensors (so the number of processes may change), and state.json. checkpoints/LATEST names
+the newest.
 """
 
 import json
@@ -9,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,9 @@ _FILES: dict[str, Callable[[Optimiser, torch.nn.Parameter], Tensor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The numbers of a run at a step. There is no random state: data and choices are functions of (seed, step)."""
+    """The numbers of a run at a step. There is no random state: data and choices are functions of (seed,
+    step).
+    """
 
     step: int
     """Steps that are done."""
@@ -89,7 +93,7 @@ class Checkpoints:
             part = self._ranks.by_main(lambda: self._open(stack, target)) or target
             for name, read in _FILES.items():
                 tensors = self._gather(module, lambda parameter, read=read: read(optimiser, parameter))
-                self._ranks.by_main(lambda: save_file(tensors, part / f"{name}.safetensors"))
+                self._ranks.by_main(partial(save_file, tensors, part / f"{name}.safetensors"))
             self._ranks.by_main(lambda: _write_state(part, state, module, optimiser, usage))
             self._ranks.by_main(stack.close)
         self._ranks.by_main(lambda: self._point_at(target))

@@ -106,9 +106,13 @@ class RuntimeSettings:
     activation_checkpointing: bool = False
     """Recompute each layer in the backward pass instead of keeping what it computed."""
     sharding: Sharding = "data"
-    """With several processes: `data` replicates the weights, `full` spreads weights and optimiser over them."""
+    """With several processes: `data` replicates the weights, `full` spreads weights and optimiser over
+    them.
+    """
     threads: int | None = None
-    """CPU threads of one process; None: torch's choice, and the cores divided among processes under torchrun."""
+    """CPU threads of one process; None: torch's choice, and the cores divided among processes under
+    torchrun.
+    """
     deterministic: bool = False
     """Ask torch for deterministic kernels. A CPU needs no asking; a GPU does, for exact resume."""
 
@@ -153,7 +157,8 @@ class TrainingConfig:
     out: Path
     held_out: Path | None = None
     dense: bool = False
-    """Train the plain causal model of the same initial weights, seed and batches: the twin to compare with."""
+    """Train the plain causal model of the same initial weights, seed and batches: the twin to compare with.
+    """
 
     def __post_init__(self) -> None:
         check(self.recipe)
@@ -189,8 +194,8 @@ def check(recipe: Recipe) -> None:
 
 _FRACTIONS = {"seed_at", "ramp", "reseed_until", "warmup", "final_fraction", "beta1", "beta2"}
 _MAY_BE_ZERO = {
-    "reconstruction_weight", "prototype_coverage_weight", "token_coverage_weight", "reseed_every", "weight_decay",
-    "clip", "evaluate_every", "checkpoint_every", *_FRACTIONS,
+    "reconstruction_weight", "prototype_coverage_weight", "token_coverage_weight", "reseed_every",
+    "weight_decay", "clip", "evaluate_every", "checkpoint_every", *_FRACTIONS,
 }  # fmt: skip
 
 

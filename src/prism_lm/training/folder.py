@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,13 @@ def check_same(config: TrainingConfig, sources: dict[str, str]) -> None:
     changed = differences(known, given) + differences(old["sources"], sources)
     if changed:
         raise UserError(
-            f"{config.out} was begun with other settings ({'; '.join(changed)}); resume it with its own, as in "
-            f"`{old['command']} --resume`, or choose another --out"
+            f"{config.out} was begun with other settings ({'; '.join(changed)}); resume it with its own, "
+            f"as in `{old['command']} --resume`, or choose another --out"
         )
 
 
 @contextmanager
-def locked(run: Path) -> Iterator[None]:
+def locked(run: Path) -> Generator[None]:
     """Keeps a second process from writing in the same run. The lock dies with the process."""
     run.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(run, os.O_RDONLY)

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -30,7 +30,9 @@ class StopRequest:
         self._asked = True
 
     def heard(self) -> bool:
-        """Called once a step by every process; all get the same answer, one step late where there are several."""
+        """Called once a step by every process; all get the same answer, one step late where there are
+        several.
+        """
         if self._ranks.mesh is None:
             return self._asked
         heard = False
@@ -48,7 +50,7 @@ class StopRequest:
 
 
 @contextmanager
-def stop_on_signals(ranks: Ranks) -> Iterator[StopRequest]:
+def stop_on_signals(ranks: Ranks) -> Generator[StopRequest]:
     """Listens for SIGINT and SIGTERM; a second Ctrl-C ends at once, as does one before training begins."""
     request = StopRequest(ranks)
     if threading.current_thread() is not threading.main_thread():

@@ -93,7 +93,8 @@ class Ledger:
     def take(self) -> dict[str, Figure]:
         """The figures of the steps since the last call."""
         self.settle()
-        entries, self._read = self._read, []
+        entries = list(self._read)
+        self._read.clear()
         return summarise(entries, self._micro_batch)
 
 

@@ -1,40 +1,37 @@
-"""The training loop: one path for one process, data parallel and fully sharded, prototype model and dense twin."""
+"""The training loop: one path for one process, data parallel and fully sharded, and for the dense twin."""
 
-import time
 import warnings
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from prism_lm.artifacts.errors import UserError
 from prism_lm.artifacts.progress import Progress, Silent
 from prism_lm.corpus import Corpus
 from prism_lm.training import folder
 from prism_lm.training.batches import Batches
-from prism_lm.training.build import build_model, layers_of
+from prism_lm.training.build import prepare_module, whole_model
 from prism_lm.training.checkpoints import Checkpoints, State
 from prism_lm.training.config import TrainingConfig, number_of_steps
 from prism_lm.training.interrupt import StopRequest, TrainingStopped, stop_on_signals
-from prism_lm.training.ledger import Ledger, NotFiniteError
-from prism_lm.training.metrics import FILE_NAME, Figure, MetricsFile, finite
+from prism_lm.training.ledger import NotFiniteError
 from prism_lm.training.monitors import HeldOut
-from prism_lm.training.objective import Terms, TrainingModule, read_terms, share_of_loss
+from prism_lm.training.objective import Terms, added, read_states, read_terms, share_of_loss
 from prism_lm.training.optimiser import Optimiser
-from prism_lm.training.parallel import Ranks, processes, whole
-from prism_lm.training.schedule import clustering_factor, learning_rate_factor, reseeds_at, seed_step
+from prism_lm.training.parallel import Ranks, processes
+from prism_lm.training.reporter import Reporter
+from prism_lm.training.schedule import clustering_factor, reseeds_at, seed_step
 from prism_lm.training.seeding import CANDIDATES, Usage, replace_dead, sample_states, seed_bank
 
 
 def train(config: TrainingConfig, progress: Progress | None = None, *, resume: bool = False) -> Path:
     """Trains a model and leaves the folder of the run, which is returned.
 
-    With `resume` a run that was killed goes on from its last checkpoint, to the same final weights; one that is
-    finished is returned as it is. Under torchrun every process calls this with the same configuration.
+    With `resume` a run that was killed goes on from its last checkpoint, to the same final weights; one
+    that is finished is returned as it is. Under torchrun every process calls this with the same
+    configuration.
 
     Raises:
         UserError: settings, corpus, folder or device are wrong, or the loss is not a number.
@@ -66,8 +63,8 @@ def train(config: TrainingConfig, progress: Progress | None = None, *, resume: b
 def _check_held_out(corpus: Corpus, held_out: Corpus | None) -> None:
     if held_out is not None and held_out.vocab_size != corpus.vocab_size:
         raise UserError(
-            f"{held_out.path} has a vocabulary of {held_out.vocab_size} and {corpus.path} one of {corpus.vocab_size}; "
-            f"prepare the held-out text with --tokenizer {corpus.path}"
+            f"{held_out.path} has a vocabulary of {held_out.vocab_size} and {corpus.path} one of "
+            f"{corpus.vocab_size}; prepare the held-out text with --tokenizer {corpus.path}"
         )
 
 
@@ -82,9 +79,8 @@ class Training:
         ranks: Ranks,
         progress: Progress,
     ) -> None:
-        self.config, self.recipe, self.corpus, self.ranks, self.progress = (
-            config, config.recipe, corpus, ranks, progress,
-        )  # fmt: skip
+        self.config, self.recipe, self.corpus = config, config.recipe, corpus
+        self.ranks, self.progress = ranks, progress
         recipe = self.recipe
         self.steps = number_of_steps(recipe.data)
         self.seed_step = seed_step(recipe.bank, self.steps)
@@ -106,25 +102,15 @@ class Training:
         )
         self.usage = None if config.dense else Usage(recipe.bank.num_prototypes, ranks.device)
         self.checkpoints = Checkpoints(config.out, ranks, keep=recipe.monitoring.keep)
-        self.step = self.tokens = self.replaced = 0
-        self.clock = Clock(State(step=0))
-        self.ledger = Ledger(ranks, recipe.data.micro_batch)
-        self.metrics: MetricsFile | None = None
-        self.shown: dict[str, str] = {}
-        self.figures: dict[str, Any] = {}
 
     def open(self) -> None:
         """Goes to the latest checkpoint, if there is one, and opens the metrics where it left them."""
-        latest = self.checkpoints.latest()
-        state = State(step=0)
+        latest, state = self.checkpoints.latest(), State(step=0)
         if latest is not None:
             state = self.checkpoints.load(latest, self.module, self.optimiser, self.usage)
             self._compare(state)
         self.step, self.tokens, self.replaced = state.step, state.tokens, state.replaced
-        self.clock, self.figures = Clock(state), state.figures
-        self.ledger = Ledger(self.ranks, self.recipe.data.micro_batch, state.pending)
-        path = self.config.out / FILE_NAME
-        self.metrics = self.ranks.by_main(lambda: MetricsFile(path, keep=state.metrics_bytes))
+        self.reporter = Reporter(self.config, self.ranks, self.steps, state)
 
     def run(self, stop: StopRequest) -> None:
         """All steps that are left, and the final folder."""
@@ -135,8 +121,8 @@ class Training:
         try:
             while self.step < self.steps:
                 self.advance()
-                self.progress.advance(per_step, **self.shown)
                 self.report()
+                self.progress.advance(per_step, **self.reporter.shown)
                 if stop.heard() and self.step < self.steps:
                     raise TrainingStopped(self._stopped(self.save()))
         except NotFiniteError as problem:
@@ -147,53 +133,53 @@ class Training:
 
     def advance(self) -> None:
         """One step of the optimiser."""
-        step, recipe = self.step, self.recipe
-        self.clock.start()
+        self.reporter.clock.start()
+        step, bank = self.step, self.recipe.bank
         clustering = not self.config.dense and step >= self.seed_step
         if clustering:
             self._tend_bank(step)
-        factor = clustering_factor(recipe.bank, step, self.steps) if clustering else 0.0
+        factor = clustering_factor(bank, step, self.steps) if clustering else 0.0
         totals = self.batches.totals(step)
         summed: Terms | None = None
         for index, batch in enumerate(self.batches.of_rank(step)):
             self.ranks.accumulate(self.module, last=index + 1 == self.batches.per_rank)
             with self._autocast():
                 terms = self.module(
-                    batch.input_ids, read_terms(batch, recipe.bank.active_prototypes if clustering else None)
+                    batch.input_ids, read_terms(batch, bank.active_prototypes if clustering else None)
                 )
-            share_of_loss(terms, totals, recipe.bank, factor).backward()
-            if terms.active_ids is not None and self.usage is not None:
+            share_of_loss(terms, totals, bank, factor).backward()
+            if self.usage is not None and terms.active_ids is not None:
                 self.usage.saw(terms.active_ids, step)
-            summed = _add(summed, terms)
+            summed = added(summed, terms)
+        norms = self.optimiser.advance(step)
         assert summed is not None
-        self.ledger.add(step, totals, summed, self.optimiser.advance(step))
+        self.reporter.ledger.add(step, totals, summed, norms)
         self.step, self.tokens = step + 1, self.tokens + totals.states
-        self.clock.stop()
+        self.reporter.clock.stop()
 
     def report(self) -> None:
         """What is due after a step: a line of metrics, held-out figures, a checkpoint."""
-        monitoring, step = self.recipe.monitoring, self.step
-        last = step == self.steps
-        if last or step % monitoring.log_every == 0:
-            self._log()
-        if self.held_out is not None and (last or _due(step, monitoring.evaluate_every)):
+        monitoring, last = self.recipe.monitoring, self.step == self.steps
+        if last or self._due(monitoring.log_every):
+            self.reporter.log(step=self.step, tokens=self.tokens, replaced=self.replaced)
+        if self.held_out is not None and (last or self._due(monitoring.evaluate_every)):
             self._evaluate(self.held_out)
-        if last or _due(step, monitoring.checkpoint_every):
+        if last or self._due(monitoring.checkpoint_every):
             self.save()
 
     def save(self) -> Path:
         """A checkpoint of this step."""
-        pending = self.ledger.pending()
+        reporter = self.reporter
         state = State(
             step=self.step,
             tokens=self.tokens,
-            metrics_bytes=self._settle_metrics(),
-            pending=pending,
-            figures=self.figures,
+            pending=reporter.ledger.pending(),
+            metrics_bytes=reporter.settle(),
+            figures=reporter.figures,
             replaced=self.replaced,
-            seconds=self.clock.total,
-            pending_seconds=self.clock.since_log,
-            logged_tokens=self.clock.logged_tokens,
+            seconds=reporter.clock.total,
+            pending_seconds=reporter.clock.since_log,
+            logged_tokens=reporter.clock.logged_tokens,
             processes=self.ranks.world_size,
             threads=torch.get_num_threads(),
         )
@@ -204,13 +190,12 @@ class Training:
     def finish(self) -> None:
         """The folder as transformers reads it, and its manifest."""
         model = whole_model(self.config, self.corpus, self.module, self.ranks)
-        self._settle_metrics()
-        self.ranks.by_main(lambda: folder.finish(self.config, model, self.corpus, self.figures))
+        self.reporter.settle()
+        self.ranks.by_main(lambda: folder.finish(self.config, model, self.corpus, self.reporter.figures))
 
     def close(self) -> None:
         """Closes what is open."""
-        if self.metrics is not None:
-            self.metrics.close()
+        self.reporter.close()
 
     def _tend_bank(self, step: int) -> None:
         """Sets the bank from data when its time has come, and replaces dead prototypes now and then."""
@@ -231,7 +216,7 @@ class Training:
     def _sample(self, step: int, count: int) -> Tensor:
         def forward(input_ids: Tensor) -> Tensor:
             with self._autocast():
-                return self.module(input_ids, lambda states, output_embedding, bank: states)
+                return self.module(input_ids, read_states)
 
         states = sample_states(
             forward, self.batches, self.ranks, seed=self.recipe.seed, step=step, count=count
@@ -239,60 +224,22 @@ class Training:
         self.ranks.settle(self.module)
         return states
 
-    def _log(self) -> None:
-        figures = self.ledger.take()
-        interval = figures["loss"].set
-        rate = self.recipe.optimiser.learning_rate * learning_rate_factor(
-            self.recipe.optimiser, self.step - 1, self.steps
-        )
-        tokens, seconds = self.clock.lap(self.tokens)
-        if seconds > 0:
-            figures["tokens_per_second"] = Figure(
-                value=tokens / seconds, unit="tokens per second, all processes", set=interval
-            )
-        figures["learning_rate"] = Figure(
-            value=rate, unit="of the backbone", set=f"training step {self.step}"
-        )
-        if not self.config.dense:
-            figures["clustering_factor"] = Figure(
-                value=clustering_factor(self.recipe.bank, self.step - 1, self.steps),
-                unit="fraction of the final weights",
-                set=f"training step {self.step}",
-            )
-            figures["prototypes_replaced"] = Figure(
-                value=self.replaced, unit="prototypes", set=f"training steps 1 to {self.step}"
-            )
-        self.shown |= {name: f"{figures[name].value:.3f}" for name in ("loss", "R1", "R2") if name in figures}
-        self._write("train", figures)
-
     def _evaluate(self, held_out: HeldOut) -> None:
         with self._autocast():
             seeded = not self.config.dense and self.step > self.seed_step
             figures = held_out.measure(self.module, with_bank=seeded)
         self.ranks.settle(self.module)
-        self.figures = {name: asdict(figure) for name, figure in figures.items()}
-        self.shown["held-out"] = f"{figures['loss'].value:.3f}"
-        self._write("held_out", figures)
+        self.reporter.held_out(figures, step=self.step, tokens=self.tokens)
 
-    def _write(self, event: str, figures: dict[str, Figure]) -> None:
-        known = finite(figures.items())
-
-        def write() -> None:
-            assert self.metrics is not None
-            self.metrics.write(event=event, step=self.step, tokens=self.tokens, figures=known)
-
-        self.ranks.by_main(write)
-
-    def _settle_metrics(self) -> int:
-        """Length of the metrics on disk, on the main process, which is the one that writes it down."""
-        return self.ranks.by_main(lambda: self.metrics.settle() if self.metrics else 0) or 0
+    def _due(self, every: int) -> bool:
+        return every > 0 and self.step % every == 0
 
     def _compare(self, state: State) -> None:
         now, then = (self.ranks.world_size, torch.get_num_threads()), (state.processes, state.threads)
         if now != then and self.ranks.is_main:
             warnings.warn(
-                f"the checkpoint was written by {then[0]} processes of {then[1]} threads and {now[0]} of {now[1]} go on: "
-                "same batches, but sums round differently, so the weights will not be the same to the last bit",
+                f"the checkpoint was written by {then[0]} processes of {then[1]} threads and {now[0]} of "
+                f"{now[1]} go on: same batches, but sums round differently, so the last bits will differ",
                 stacklevel=2,
             )
 
@@ -311,78 +258,3 @@ class Training:
         latest = self.checkpoints.latest()
         intact = f"the last good checkpoint is {latest}" if latest else "there is no checkpoint yet"
         return f"{problem}, so training stopped; {intact}; try a lower optimiser.learning_rate"
-
-
-def prepare_module(config: TrainingConfig, corpus: Corpus, ranks: Ranks) -> TrainingModule:
-    """The model with its initial weights, on the device, checkpointed, compiled and sharded as configured."""
-    runtime = config.recipe.runtime
-    model = build_model(
-        config.recipe, vocab_size=corpus.vocab_size, separator_id=corpus.separator_id, dense=config.dense
-    )
-    if runtime.activation_checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    module = TrainingModule(model.to(ranks.device)).train()
-    layers = layers_of(module.backbone, config.recipe.model.layers)
-    if runtime.compile:
-        for layer in layers:
-            layer.compile()
-    ranks.spread(module, layers)
-    return module
-
-
-def whole_model(
-    config: TrainingConfig, corpus: Corpus, module: TrainingModule, ranks: Ranks
-) -> PreTrainedModel:
-    """The trained language model, unsharded."""
-    if ranks.mesh is None:
-        return cast("PreTrainedModel", module.language_model)
-    model = build_model(
-        config.recipe, vocab_size=corpus.vocab_size, separator_id=corpus.separator_id, dense=config.dense
-    )
-    targets = dict(model.named_parameters())
-    with torch.no_grad():
-        for name, parameter in module.language_model.named_parameters():
-            targets[name].copy_(whole(parameter))
-    return model
-
-
-class Clock:
-    """Seconds spent in steps, in all and since the last line of metrics; evaluation and checkpoints not counted."""
-
-    def __init__(self, state: State) -> None:
-        self.total, self.since_log, self.logged_tokens = (
-            state.seconds,
-            state.pending_seconds,
-            state.logged_tokens,
-        )
-        self._begun = 0.0
-
-    def start(self) -> None:
-        """A step begins."""
-        self._begun = time.perf_counter()
-
-    def stop(self) -> None:
-        """A step ends."""
-        spent = time.perf_counter() - self._begun
-        self.total += spent
-        self.since_log += spent
-
-    def lap(self, tokens: int) -> tuple[int, float]:
-        """Tokens and seconds since the last lap."""
-        done, seconds = tokens - self.logged_tokens, self.since_log
-        self.logged_tokens, self.since_log = tokens, 0.0
-        return done, seconds
-
-
-def _due(step: int, every: int) -> bool:
-    return every > 0 and step % every == 0
-
-
-def _add(summed: Terms | None, terms: Terms) -> Terms:
-    """Sums over micro-batches, detached; the ids are not summed."""
-    parts = [None if term is None else term.detach() for term in terms[:4]]
-    if summed is None:
-        return Terms(*parts)
-    return Terms(
-        *(None if new is None or old is None else old + new for old, new in zip(summed, parts, strict=False))
-    )

@@ -28,7 +28,9 @@ class MetricsFile:
     """Appends lines; each is on its way to the disk before the next step begins."""
 
     def __init__(self, path: Path, *, keep: int) -> None:
-        """Opens the file and cuts it to its first `keep` bytes: what was known at the checkpoint resumed from."""
+        """Opens the file and cuts it to its first `keep` bytes: what was known at the checkpoint resumed
+        from.
+        """
         self.path = path
         size = path.stat().st_size if path.exists() else 0
         if size < keep:
@@ -57,7 +59,9 @@ class MetricsFile:
         return self._file.tell()
 
     def close(self) -> None:
-        """Closes the file. Every line was flushed when it was written: what is left belongs to one that failed."""
+        """Closes the file. Every line was flushed when it was written: what is left belongs to one that
+        failed.
+        """
         with suppress(OSError):
             self._file.close()
 

@@ -1,13 +1,14 @@
 """Figures on held-out text, by the same pass for a prototype model and its dense twin."""
 
 import torch
+from torch import Tensor
 
 from prism_lm.corpus import Corpus, Sequences
 from prism_lm.model import HeldOutFigures
-from prism_lm.training.batches import assemble
+from prism_lm.training.batches import MicroBatch, assemble
 from prism_lm.training.config import Recipe
 from prism_lm.training.metrics import Figure
-from prism_lm.training.objective import TrainingModule
+from prism_lm.training.objective import Reader, TrainingModule, present_states
 from prism_lm.training.parallel import Ranks
 
 
@@ -24,31 +25,13 @@ class HeldOut:
     @torch.no_grad()
     def measure(self, module: TrainingModule, *, with_bank: bool) -> dict[str, Figure]:
         """All figures. `with_bank` off: those of a dense model, also for a bank not set from data yet."""
-        bank = self._recipe.bank
-        figures = HeldOutFigures(bank.num_prototypes if with_bank else 0)
+        figures = HeldOutFigures(self._recipe.bank.num_prototypes if with_bank else 0)
         size, length = self._recipe.data.micro_batch, self._recipe.data.sequence_length
         module.eval()
         for first in range(0, self._count, size):
             rows = [self._sequences[i] for i in range(first, min(first + size, self._count))]
             batch = assemble(rows, length, self._corpus.separator_id, self._ranks.device)
-
-            def read(states: torch.Tensor, output_embedding: torch.Tensor, prototypes: torch.Tensor | None,
-                     batch=batch) -> tuple[()]:  # fmt: skip
-                present = (
-                    batch.present
-                    if batch.present is not None
-                    else torch.ones_like(batch.labels, dtype=torch.bool)
-                )
-                figures.update(
-                    states[present],
-                    output_embedding,
-                    batch.labels[present],
-                    prototypes if with_bank else None,
-                    bank.active_prototypes,
-                )
-                return ()
-
-            module(batch.input_ids, read)
+            module(batch.input_ids, self._reader(figures, batch, with_bank=with_bank))
         module.train()
         tokens = sum(len(self._sequences[i]) for i in range(self._count))
         where = f"{tokens} tokens, {self._count} sequences of {length} from the start of the held-out corpus"
@@ -56,3 +39,12 @@ class HeldOut:
             name: Figure(value=value, unit=unit, set=where)
             for name, (value, unit) in figures.result().items()
         }
+
+    def _reader(self, figures: HeldOutFigures, batch: MicroBatch, *, with_bank: bool) -> Reader[tuple[()]]:
+        def read(states: Tensor, output_embedding: Tensor, bank: Tensor | None) -> tuple[()]:
+            flat, labels = present_states(states, batch)
+            bank = bank if with_bank else None
+            figures.update(flat, output_embedding, labels, bank, self._recipe.bank.active_prototypes)
+            return ()
+
+        return read

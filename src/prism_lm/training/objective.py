@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from prism_lm.model import clustering_terms, cross_entropy_sum
 from prism_lm.training.batches import MicroBatch, Totals
@@ -12,7 +13,9 @@ from prism_lm.training.config import BankSettings
 
 Read = TypeVar("Read")
 Reader = Callable[[Tensor, Tensor, Tensor | None], Read]
-"""What is done with final states [B, T, D], output embedding W [V, D] and bank [K, D] (None in a dense twin)."""
+"""What is done with final states [B, T, D], output embedding W [V, D] and bank [K, D] (None in a dense
+twin).
+"""
 
 
 class TrainingModule(nn.Module):
@@ -35,17 +38,18 @@ class TrainingModule(nn.Module):
     def bank(self) -> nn.Parameter | None:
         """P [K, D], or None in a dense twin."""
         bank = getattr(self.language_model, "bank", None)
-        return None if bank is None else bank.weight
+        return cast("nn.Parameter", bank.weight) if isinstance(bank, nn.Module) else None
 
     def forward(self, input_ids: Tensor, read: Reader[Read]) -> Read:
         """`read` of the final states of input_ids [B, T]; a tensor or a tuple of tensors."""
         states = self.backbone(input_ids=input_ids, use_cache=False).last_hidden_state
-        output_embedding = self.language_model.get_output_embeddings().weight  # type: ignore[operator, union-attr]
-        return read(states, output_embedding, self.bank)
+        head = cast("PreTrainedModel", self.language_model).get_output_embeddings()
+        assert head is not None
+        return read(states, cast("Tensor", head.weight), self.bank)
 
 
 class Terms(NamedTuple):
-    """Sums over one micro-batch from which (5) is put together. Without clustering only the first is there."""
+    """Sums over one micro-batch, of which (5) is put together; without clustering only the first is there."""
 
     cross_entropy: Tensor
     """Nats, summed over predicted tokens."""
@@ -63,7 +67,7 @@ def read_terms(batch: MicroBatch, active_prototypes: int | None) -> Reader[Terms
     """The reader that gives the Terms of a micro-batch; `active_prototypes` None: cross-entropy alone."""
 
     def read(states: Tensor, output_embedding: Tensor, bank: Tensor | None) -> Terms:
-        states, labels = _present(states, batch)
+        states, labels = present_states(states, batch)
         cross_entropy = cross_entropy_sum(states, output_embedding, labels)
         if active_prototypes is None or bank is None:
             return Terms(cross_entropy)
@@ -79,7 +83,30 @@ def read_terms(batch: MicroBatch, active_prototypes: int | None) -> Reader[Terms
     return read
 
 
-def _present(states: Tensor, batch: MicroBatch) -> tuple[Tensor, Tensor]:
+def read_states(states: Tensor, output_embedding: Tensor, bank: Tensor | None) -> Tensor:
+    """The reader that gives the final states themselves."""
+    return states
+
+
+def added(summed: Terms | None, terms: Terms) -> Terms:
+    """Sums over micro-batches, detached; the ids, which are no sums, are left out."""
+    if summed is None:
+        return Terms(terms.cross_entropy.detach(), *map(_detached, terms[1:4]))
+    return Terms(
+        summed.cross_entropy + terms.cross_entropy.detach(),
+        *(
+            None if a is None or b is None else a + b.detach()
+            for a, b in zip(summed[1:4], terms[1:4], strict=True)
+        ),
+    )
+
+
+def _detached(term: Tensor | None) -> Tensor | None:
+    return None if term is None else term.detach()
+
+
+def present_states(states: Tensor, batch: MicroBatch) -> tuple[Tensor, Tensor]:
+    """States [N, D] and labels [N] of the tokens that are there, without padding."""
     if batch.present is None:
         return states.flatten(0, 1), batch.labels.flatten()
     return states[batch.present], batch.labels[batch.present]

@@ -39,7 +39,9 @@ class Optimiser:
             }
 
     def advance(self, step: int) -> tuple[Tensor, Tensor | None]:
-        """Clips, steps and clears the gradients. Returns the gradient norms of backbone and bank before clipping."""
+        """Clips, steps and clears the gradients. Returns the gradient norms of backbone and bank before
+        clipping.
+        """
         norm = self._clip([*self.groups.matrices, *self.groups.vectors])
         with_bank = any(parameter.grad is not None for parameter in self.groups.bank)
         bank_norm = self._clip(self.groups.bank) if with_bank else None

@@ -1,11 +1,11 @@
 """One process, data parallel and fully sharded: the differences between them, all in this file.
 
-Processes come from torchrun. Weights are sharded with FSDP2 (`fully_shard`); data parallel is the same with a mesh
-that shards over groups of one. A single process needs neither and has no process group.
+Processes come from torchrun. Weights are sharded with FSDP2 (`fully_shard`); data parallel is the same with
+a mesh that shards over groups of one. A single process needs neither and has no process group.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -90,7 +90,9 @@ class Ranks:
             spread.set_force_sum_reduction_for_comms(True)
 
     def settle(self, root: nn.Module) -> None:
-        """After forward passes without gradient: FSDP2 leaves the root's weights gathered, and stale once changed."""
+        """After forward passes without gradient: FSDP2 leaves the root's weights gathered, and stale once
+        changed.
+        """
         if self.mesh is not None:
             cast("FSDPModule", root).reshard()
 
@@ -104,7 +106,7 @@ class Ranks:
 
 
 @contextmanager
-def processes(runtime: RuntimeSettings) -> Iterator[Ranks]:
+def processes(runtime: RuntimeSettings) -> Generator[Ranks]:
     """Joins the processes that torchrun started, or stands alone.
 
     Raises:
@@ -152,8 +154,8 @@ def _device(runtime: RuntimeSettings, local_rank: int) -> torch.device:
         return torch.device("cpu")
     if local_rank >= torch.cuda.device_count():
         raise UserError(
-            f"torchrun started process {local_rank} of this machine and torch sees {torch.cuda.device_count()} GPUs; "
-            "start one process a GPU"
+            f"torchrun started process {local_rank} of this machine and torch sees "
+            f"{torch.cuda.device_count()} GPUs; start one process a GPU"
         )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
@@ -161,7 +163,7 @@ def _device(runtime: RuntimeSettings, local_rank: int) -> torch.device:
 
 
 @contextmanager
-def _settings(runtime: RuntimeSettings, device: torch.device) -> Iterator[None]:
+def _settings(runtime: RuntimeSettings, device: torch.device) -> Generator[None]:
     """torch's process-wide settings, put back afterwards."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(_threads(runtime, device) or threads)

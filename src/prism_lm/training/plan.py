@@ -41,13 +41,16 @@ DEVICES: dict[str, DeviceRate] = {
 }
 # The share of those rates that training reaches, from experience with models of these sizes.
 UTILISATION = 0.35
-# The share of this machine's own measured rate of matrix products that training reaches, from runs on two cores.
+# The share of this machine's own measured rate of matrix products that training reaches, from runs on two
+# cores.
 UTILISATION_HERE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Parameters, memory, tokens, operations and time of a run. The times are estimates and say on what ground."""
+    """Parameters, memory, tokens, operations and time of a run. The times are estimates and say on what
+    ground.
+    """
 
     recipe: str
     dense: bool
@@ -75,27 +78,46 @@ class Plan:
     def rows(self) -> list[tuple[str, str]]:
         """Lines for a person: what, and how much."""
         count, memory, operations = self.parameters, self.memory, self.operations
+        parts = ", ".join(
+            f"{name} {format_bytes(getattr(memory, name))}"
+            for name in ("weights", "gradients", "optimiser", "activations")
+        )
         share = f", {operations.bank / operations.dense:.1%} of them the bank's" if count.bank else ""
         rows = [
             ("model", f"{self.recipe}, {'dense twin' if self.dense else 'with prototypes'}"),
-            ("parameters", f"{format_count(count.total)}: layers {format_count(count.layers)}, embeddings "
-                           f"{format_count(count.embeddings)}, bank {format_count(count.bank)} (adds {count.bank_share:.1%})"),
+            ("parameters", self._parameters()),
             ("tokens", self._tokens()),
-            ("operations", f"{self.total_operations:.3g} FLOP, {operations.dense + operations.bank:.3g} a token{share}"),
-            ("memory", f"about {format_bytes(memory.total)} on each device: weights {format_bytes(memory.weights)}, "
-                       f"gradients {format_bytes(memory.gradients)}, optimiser {format_bytes(memory.optimiser)}, "
-                       f"activations {format_bytes(memory.activations)}"),
-            ("time", f"about {format_seconds(self.seconds)} on {self.devices} x {self.device}, an estimate: {self.ground}"),
-        ]  # fmt: skip
+            (
+                "operations",
+                f"{self.total_operations:.3g} FLOP, {operations.dense + operations.bank:.3g} a token{share}",
+            ),
+            ("memory", f"about {format_bytes(memory.total)} on each device: {parts}"),
+            (
+                "time",
+                f"about {format_seconds(self.seconds)} on {self.devices} x {self.device}, an estimate: "
+                f"{self.ground}",
+            ),
+        ]
         if self.device_memory and memory.total > 0.9 * self.device_memory:
-            rows.append(("too large", f"each device has {format_bytes(self.device_memory)}: use a smaller "
-                         "data.micro_batch, runtime.activation_checkpointing, runtime.sharding full or more devices"))  # fmt: skip
+            advice = (
+                f"each device has {format_bytes(self.device_memory)}: use a smaller data.micro_batch, "
+                "runtime.activation_checkpointing, runtime.sharding full or more devices"
+            )
+            rows.append(("too large", advice))
         return rows
+
+    def _parameters(self) -> str:
+        count = self.parameters
+        return (
+            f"{format_count(count.total)}: layers {format_count(count.layers)}, embeddings "
+            f"{format_count(count.embeddings)}, bank {format_count(count.bank)} (adds {count.bank_share:.1%})"
+        )
 
     def _tokens(self) -> str:
         text = f"{format_count(self.tokens)} in {format_count(self.steps)} steps"
         if self.corpus_tokens:
-            text += f", {self.tokens / self.corpus_tokens:.2g} times the corpus of {format_count(self.corpus_tokens)}"
+            times = self.tokens / self.corpus_tokens
+            text += f", {times:.2g} times the corpus of {format_count(self.corpus_tokens)}"
         return text
 
 
@@ -116,8 +138,9 @@ def make_plan(
     check(recipe)
     if devices < 1 or recipe.data.batch % (recipe.data.micro_batch * devices):
         raise UserError(
-            f"{devices} devices were given; expected a divisor of {recipe.data.batch // recipe.data.micro_batch}, the "
-            "micro-batches of a step (data.batch over data.micro_batch)"
+            f"{devices} devices were given; expected a divisor of "
+            f"{recipe.data.batch // recipe.data.micro_batch}, the micro-batches of a step: data.batch over "
+            "data.micro_batch"
         )
     parameters = count_parameters(recipe, vocab_size=vocab_size, dense=dense)
     operations = count_operations(recipe, parameters, vocab_size=vocab_size)
@@ -151,7 +174,10 @@ def _rate(device: str, recipe: Recipe) -> tuple[float, float, str]:
     """Operations a second in training, bytes of memory, and the ground for the rate."""
     if device == "cpu":
         measured = measure_rate(recipe)
-        ground = f"{UTILISATION_HERE:.0%} of the {measured / 1e9:.0f} GFLOP/s that matrix products of this width just gave"
+        ground = (
+            f"{UTILISATION_HERE:.0%} of the {measured / 1e9:.0f} GFLOP/s that matrix products of this width "
+            "just gave"
+        )
         return UTILISATION_HERE * measured, 0.0, ground
     if device not in DEVICES:
         raise UserError(f"device {device!r} is not known; expected cpu or one of {', '.join(DEVICES)}")

@@ -1,7 +1,7 @@
 """Recipes: functions that return everything about a run but its data and its folder.
 
-Sizes in the comments count the backbone without embeddings, then the bank. Learning rates of the large ones follow
-the usual GPT-2 scale; only the small ones have been trained here (docs/results.md).
+Sizes in the comments count the backbone without embeddings, then the bank. Learning rates of the large ones
+follow the usual GPT-2 scale; only the small ones have been trained here (docs/results.md).
 """
 
 from collections.abc import Callable
@@ -121,6 +121,7 @@ def _large(
 RECIPES: dict[str, Callable[[], Recipe]] = {
     function.__name__: function
     for function in (
-        quickstart, micro, mini, gpt2_124m, gpt2_355m, gpt2_774m, gpt2_1558m, llama_160m, llama_410m, llama_1b,
+        quickstart, micro, mini, gpt2_124m, gpt2_355m, gpt2_774m, gpt2_1558m,
+        llama_160m, llama_410m, llama_1b,
     )
 }  # fmt: skip

@@ -23,7 +23,9 @@ def seed_step(bank: BankSettings, steps: int) -> int:
 
 
 def clustering_factor(bank: BankSettings, step: int, steps: int) -> float:
-    """The three weights of (5) over their final values: 0 before the bank is set, then rising linearly to 1."""
+    """The three weights of (5) over their final values: 0 before the bank is set, then rising linearly to
+    1.
+    """
     since = step - seed_step(bank, steps)
     if since < 0:
         return 0.0

@@ -18,14 +18,17 @@ TOKENS_PER_STATE = 8
 CANDIDATES = 4096
 
 Forward = Callable[[Tensor], Tensor]
-"""Final states [B, T, D] of input_ids [B, T], through the root module; every process calls it equally often."""
+"""Final states [B, T, D] of input_ids [B, T], through the root module; every process calls it equally
+often.
+"""
 
 
 @torch.no_grad()
 def sample_states(
     forward: Forward, batches: Batches, ranks: Ranks, *, seed: int, step: int, count: int
 ) -> Tensor:
-    """`count` token states [count, D] sampled without replacement from the batches of `step` and those after it.
+    """`count` token states [count, D] sampled without replacement from the batches of `step` and those
+    after it.
 
     The choice depends on (seed, step, count) alone; processes share the work and all get the same states.
     """
@@ -61,7 +64,9 @@ def _pool(batches: Batches, step: int, count: int) -> list[np.ndarray]:
 
 @torch.no_grad()
 def seed_bank(module: TrainingModule, optimiser: Optimiser, states: Tensor, active_prototypes: int) -> None:
-    """Sets P [K, D] to token states [K, D] over sqrt(A), so that A of them add up to about the length of one."""
+    """Sets P [K, D] to token states [K, D] over sqrt(A), so that A of them add up to about the length of
+    one.
+    """
     bank = module.bank
     assert bank is not None
     overwrite(bank, states / math.sqrt(active_prototypes))
