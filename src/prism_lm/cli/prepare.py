@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Arguments:
     """Turn text into a corpus: documents, their tokens, and the way back from each token to its text.
 
-    A source is a file or folder of .txt, .md, .jsonl, .jsonl.gz or .parquet; hf:NAME or hf:NAME:CONFIG, a data
-    set of Hugging Face, streamed (hf:fineweb, hf:fineweb-edu and hf:nemotron-cc are known by these names); or
-    the word installed: the docstrings of the Python packages on this machine.
+    A source is a file or folder of .txt, .md, .jsonl, .jsonl.gz or .parquet; hf:NAME or hf:NAME:CONFIG, a
+    data set of Hugging Face, streamed (hf:fineweb, hf:fineweb-edu and hf:nemotron-cc are known by these
+    names); or the word installed: the docstrings of the Python packages on this machine.
     """
 
     sources: tyro.conf.Positional[tuple[str, ...]]
@@ -108,9 +108,8 @@ def _announce(config: PrepareConfig, arguments: Arguments) -> None:
     disk = "unknown" if needed.disk_bytes is None else f"about {format_bytes(needed.disk_bytes)}"
     files = "" if needed.bytes_in is None else f"{needed.files:,} files, {format_bytes(needed.bytes_in)}; "
     console.note(f"reading  {files}text {text}")
-    console.note(
-        f"needs    disk {disk} ({format_bytes(needed.disk_free)} free), memory about {format_bytes(needed.memory_bytes)}"
-    )
+    free, memory = format_bytes(needed.disk_free), format_bytes(needed.memory_bytes)
+    console.note(f"needs    disk {disk} ({free} free), memory about {memory}")
     if needed.disk_bytes is not None and needed.disk_bytes > needed.disk_free:
         console.note("warning: the disk will probably not hold it; choose another folder, or less text")
 

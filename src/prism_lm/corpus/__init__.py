@@ -23,7 +23,7 @@ _HOME = {
     "TokenLocation": "prism_lm.corpus.document",
 }
 
-__all__ = list(_HOME)
+__all__ = ["Corpus", "Document", "PrepareConfig", "SequenceOrder", "Sequences", "TokenLocation"]
 
 
 def __getattr__(name: str) -> Any:

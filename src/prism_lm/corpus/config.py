@@ -72,7 +72,7 @@ class PrepareConfig:
             )
         if self.tokenizer is None and self.vocab_size < MIN_VOCAB_SIZE:
             raise UserError(
-                f"vocab-size is {self.vocab_size}; at least {MIN_VOCAB_SIZE} is needed (256 bytes, a separator)"
+                f"vocab-size is {self.vocab_size}; at least {MIN_VOCAB_SIZE} was expected (all bytes and one)"
             )
         for name in ("tokenizer_sample_bytes", "max_documents", "max_bytes"):
             value = getattr(self, name)

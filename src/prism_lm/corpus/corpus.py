@@ -14,7 +14,7 @@ from prism_lm.artifacts.manifest import Manifest, read_manifest, verify_files
 from prism_lm.corpus import layout as on_disk
 from prism_lm.corpus.document import Document, TokenLocation
 from prism_lm.corpus.document_reader import DocumentReader
-from prism_lm.corpus.tokenizer import TOKENIZER_FOLDER
+from prism_lm.corpus.tokenizer import TOKENIZER_FOLDER, load_fast
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -86,9 +86,7 @@ class Corpus:
     @cached_property
     def tokenizer(self) -> "PreTrainedTokenizerFast":
         """The tokenizer that made the tokens."""
-        from transformers import AutoTokenizer
-
-        return AutoTokenizer.from_pretrained(str(self.tokenizer_path))
+        return load_fast(str(self.tokenizer_path))
 
     @cached_property
     def source_names(self) -> list[str]:

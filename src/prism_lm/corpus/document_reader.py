@@ -82,4 +82,5 @@ class DocumentReader:
 
 
 def _document(index: int, row: dict[str, Any]) -> Document:
-    return Document(**{**row, "index": index, "metadata": json.loads(row["metadata"])})
+    fields: dict[str, Any] = {**row, "index": index, "metadata": json.loads(row["metadata"])}
+    return Document(**fields)

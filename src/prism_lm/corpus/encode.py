@@ -3,11 +3,13 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prism_lm.artifacts.errors import UserError
 from prism_lm.corpus.byte_level import Spans, byte_lengths, byte_spans
 from prism_lm.corpus.tokenizer import CorpusTokenizer
 
@@ -38,28 +40,41 @@ class EncodedBatch:
         return EncodedBatch(ids=self.ids[kept], spans=self.spans[kept], counts=self.counts[chosen])
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Part of the text of document `owner`, from character `offset` on."""
+
+    owner: int
+    offset: int
+    text: str
+
+
 class Encoder:
-    """Encodes plain text: no special token is added, and none is read out of a text that spells one."""
+    """Encodes plain text: no special token is added, and no text becomes the separator by its spelling."""
 
     def __init__(self, tokenizer: CorpusTokenizer, max_piece: int = MAX_PIECE) -> None:
         self._backend = tokenizer.backend
+        self._separator_id = tokenizer.separator_id
         self._lengths = byte_lengths(tokenizer.backend)
         self._max_piece = max_piece
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
-        """Tokens and spans of `texts`, none of which may hold a lone surrogate."""
-        owners: list[int] = []
-        offsets: list[int] = []
-        pieces: list[str] = []
-        for owner, text in enumerate(texts):
-            for offset, piece in split_text(text, self._max_piece):
-                owners.append(owner)
-                offsets.append(offset)
-                pieces.append(piece)
-        ids, spans, piece_counts = self._encode_pieces(pieces)
-        spans += np.repeat(np.asarray(offsets, dtype=np.uint32), piece_counts)[:, None]
-        counts = np.bincount(owners, weights=piece_counts, minlength=len(texts)).astype(np.int64)
-        return EncodedBatch(ids=ids, spans=spans, counts=counts)
+        """Tokens and spans of `texts`, none of which may hold a lone surrogate.
+
+        Raises:
+            UserError: the tokenizer writes a single character of ordinary text as the separator.
+        """
+        pieces = [
+            _Piece(owner, offset, piece)
+            for owner, text in enumerate(texts)
+            for offset, piece in split_text(text, self._max_piece)
+        ]
+        while True:
+            ids, spans, counts = self._encode_pieces([piece.text for piece in pieces])
+            found = np.flatnonzero(ids == self._separator_id)
+            if not found.size:
+                return _joined(len(texts), pieces, ids, spans, counts)
+            pieces = _cut_separators(pieces, spans, counts, found)
 
     def _encode_pieces(self, pieces: list[str]) -> tuple[NDArray[np.uint32], Spans, NDArray[np.int64]]:
         if self._lengths is None:
@@ -90,6 +105,41 @@ class Encoder:
         return _concatenated(
             list(map(_offsets, self._backend.encode_batch(pieces, add_special_tokens=False)))
         )
+
+
+def _joined(
+    num_texts: int, pieces: Sequence[_Piece], ids: NDArray[np.uint32], spans: Spans, counts: NDArray[np.int64]
+) -> EncodedBatch:
+    """The tokens of the pieces as those of the documents: spans count from the beginning of the document."""
+    offsets = np.fromiter((piece.offset for piece in pieces), np.uint32, len(pieces))
+    owners = np.fromiter((piece.owner for piece in pieces), np.int64, len(pieces))
+    spans += np.repeat(offsets, counts)[:, None]
+    of_texts = np.bincount(owners, weights=counts, minlength=num_texts).astype(np.int64)
+    return EncodedBatch(ids=ids, spans=spans, counts=of_texts)
+
+
+def _cut_separators(
+    pieces: Sequence[_Piece], spans: Spans, counts: NDArray[np.int64], found: NDArray[np.intp]
+) -> list[_Piece]:
+    """Cuts the pieces inside each text that was read as the separator, so that it is read as ordinary text.
+
+    A unigram model, or one that looks whole words up, has its special tokens among its ordinary entries.
+    """
+    cuts: dict[int, list[int]] = {}
+    owners = np.searchsorted(np.cumsum(counts), found, side="right")
+    for owner, (start, end) in zip(owners.tolist(), spans[found].tolist(), strict=True):
+        if end - start < 2:
+            raise UserError(
+                f"the tokenizer writes {pieces[owner].text[start:end]!r}, which is ordinary text, with the "
+                "separator; choose another token as --separator, or another tokenizer"
+            )
+        cuts.setdefault(owner, []).append(start + 1)
+    result: list[_Piece] = []
+    for index, piece in enumerate(pieces):
+        edges = [0, *cuts.get(index, []), len(piece.text)]
+        for start, stop in pairwise(edges):
+            result.append(_Piece(piece.owner, piece.offset + start, piece.text[start:stop]))
+    return result
 
 
 def split_text(text: str, max_piece: int) -> Iterator[tuple[int, str]]:

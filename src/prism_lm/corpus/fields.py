@@ -1,12 +1,13 @@
 """Which field of a record is the text, and which others have a meaning: given, or recognised by name."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from prism_lm.corpus.config import FIELD_ROLES, FieldNames
 from prism_lm.corpus.document import RawDocument
 from prism_lm.corpus.problems import Problems, printable
+from prism_lm.corpus.recipes import Recipe
 
 # The first name that a record has wins.
 KNOWN_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -31,12 +32,15 @@ class Fields:
     title: str | None
 
     @classmethod
-    def recognise(cls, record: Mapping[str, Any], given: FieldNames) -> "Fields | None":
-        """The given names, else the first known name that `record` has; None: no text is found."""
+    def recognise(
+        cls, record: Mapping[str, Any], given: FieldNames, recipe: Recipe | None = None
+    ) -> "Fields | None":
+        """The given names, else the first of the recipe's or the known ones in `record`; None: no text."""
         names: dict[str, str | None] = asdict(given)
         for role in FIELD_ROLES:
             if names[role] is None:
-                names[role] = next((name for name in KNOWN_NAMES[role] if name in record), None)
+                candidates = (*(recipe.fields.get(role, ()) if recipe else ()), *KNOWN_NAMES[role])
+                names[role] = next((name for name in candidates if name in record), None)
         text = names.pop("text") or _only_text_field(record)
         return None if text is None else cls(text=text, **names)
 
@@ -75,8 +79,10 @@ class Fields:
 class FieldReader:
     """Turns the records of one file into documents; fields are recognised on the first record with a text."""
 
-    def __init__(self, given: FieldNames, source: str, problems: Problems) -> None:
-        self._given = given
+    def __init__(
+        self, given: FieldNames, source: str, problems: Problems, recipe: Recipe | None = None
+    ) -> None:
+        self._given, self._recipe = given, recipe
         self._source = source
         self._problems = problems
         self._fields: Fields | None = None
@@ -84,16 +90,19 @@ class FieldReader:
     def document(self, record: Mapping[str, Any], position: str, place: str) -> RawDocument | None:
         """The record as a document; None where it has no text and is skipped."""
         if self._fields is None:
-            self._fields = Fields.recognise(record, self._given)
+            self._fields = Fields.recognise(record, self._given, self._recipe)
         if self._fields is None:
             message = (
                 f"no field is recognised as the text; fields: {_listed(record)}; name it with --text-field"
             )
             self._problems.report("missing field", place, message)
             return None
-        return self._fields.document(
+        document = self._fields.document(
             record, position=position, place=place, source=self._source, problems=self._problems
         )
+        if document is not None and self._recipe is not None and not document.licence:
+            document = replace(document, licence=self._recipe.licence)
+        return document
 
 
 def _as_text(record: Mapping[str, Any], name: str | None) -> str:
@@ -113,7 +122,7 @@ def _listed(record: Mapping[str, Any]) -> str:
 
 
 def _json_kind(value: object) -> str:
-    names = {
+    names: dict[type, str] = {
         type(None): "null",
         bool: "a boolean",
         int: "a number",

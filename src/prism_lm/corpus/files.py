@@ -13,6 +13,7 @@ from prism_lm.corpus.config import FieldNames
 from prism_lm.corpus.document import RawDocument
 from prism_lm.corpus.fields import FieldReader
 from prism_lm.corpus.problems import Problems
+from prism_lm.corpus.recipes import Recipe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,15 +33,17 @@ class SourceFile:
     source: str
 
 
-def read_file(file: SourceFile, fields: FieldNames, problems: Problems) -> Iterator[RawDocument]:
+def read_file(
+    file: SourceFile, fields: FieldNames, problems: Problems, recipe: Recipe | None = None
+) -> Iterator[RawDocument]:
     """The documents of a file in order. What cannot be read is reported to `problems`, with the line."""
     try:
         if file.path.stat().st_size == 0:
             problems.report("empty file", str(file.path), "the file is empty")
         elif file.name.endswith((".jsonl", ".jsonl.gz")):
-            yield from _read_lines(file, FieldReader(fields, file.source, problems), problems)
+            yield from _read_lines(file, FieldReader(fields, file.source, problems, recipe), problems)
         elif file.name.endswith(".parquet"):
-            yield from _read_parquet(file, FieldReader(fields, file.source, problems), problems)
+            yield from _read_parquet(file, FieldReader(fields, file.source, problems, recipe), problems)
         else:
             yield from _read_plain(file, problems)
     except OSError as error:

@@ -55,18 +55,12 @@ def described_objects(path: Path) -> Iterator[Described]:
     for node, name in _objects(tree):
         text = _docstring(node)
         if text is not None:
-            kind = (
-                "module"
-                if isinstance(node, ast.Module)
-                else "class"
-                if isinstance(node, ast.ClassDef)
-                else "function"
-            )
-            yield Described(name=name, kind=kind, line=getattr(node, "lineno", 1), text=text)
+            line = 1 if isinstance(node, ast.Module) else node.lineno
+            yield Described(name=name, kind=_kind(node), line=line, text=text)
 
 
 def _parse(path: Path) -> ast.Module | None:
-    """The syntax tree; None for a file that is not worth it or not Python (packages carry broken examples)."""
+    """The syntax tree; None for a file that is not worth it or not Python (packages carry broken ones)."""
     try:
         if path.stat().st_size > MAX_SOURCE_BYTES:
             return None
@@ -81,7 +75,7 @@ def _parse(path: Path) -> ast.Module | None:
 
 
 def _objects(tree: ast.Module) -> Iterator[tuple[_Described, str]]:
-    """Module, classes and functions, however deep in classes, functions and branches, with qualified names."""
+    """Module, classes and functions, however deep in functions and branches, with qualified names."""
     waiting: deque[tuple[ast.AST, str]] = deque([(tree, "")])
     while waiting:
         node, prefix = waiting.popleft()
@@ -94,16 +88,18 @@ def _objects(tree: ast.Module) -> Iterator[tuple[_Described, str]]:
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node, prefix + node.name
             inner = f"{prefix}{node.name}.<locals>."
-        statements = [
-            (child, inner) for child in ast.iter_child_nodes(node) if isinstance(child, _HOLD_STATEMENTS)
-        ]
-        waiting.extendleft(reversed(statements))
+        children = [child for child in ast.iter_child_nodes(node) if isinstance(child, _HOLD_STATEMENTS)]
+        waiting.extendleft((child, inner) for child in reversed(children))
 
 
-_HOLD_STATEMENTS = (
-    ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.If, ast.Try, ast.ExceptHandler, ast.With, ast.AsyncWith,
-    ast.For, ast.AsyncFor, ast.While,
-)  # fmt: skip
+def _kind(node: _Described) -> str:
+    if isinstance(node, ast.Module):
+        return "module"
+    return "class" if isinstance(node, ast.ClassDef) else "function"
+
+
+_BRANCHES = (ast.If, ast.Try, ast.ExceptHandler, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)
+_HOLD_STATEMENTS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, *_BRANCHES)
 
 
 def _docstring(node: _Described) -> str | None:

@@ -42,7 +42,7 @@ def licence_of(distribution: Distribution) -> str:
     """The licence that a distribution's metadata states; empty where it states none."""
     metadata = distribution.metadata
     for name in ("License-Expression", "License"):
-        value = (metadata.get(name) or "").strip()
+        value = str((metadata.get_all(name) or [""])[0]).strip()
         if value and value.upper() != "UNKNOWN" and len(value) <= _LONGEST_LICENCE and "\n" not in value:
             return value
     classifiers = [entry for entry in metadata.get_all("Classifier") or [] if entry.startswith("License ::")]
@@ -68,7 +68,7 @@ def _python_files_below(root: Path) -> Iterator[str]:
 
 
 def _package(distribution: Distribution) -> Package | None:
-    name = distribution.metadata.get("Name")
+    name = "".join((distribution.metadata.get_all("Name") or [])[:1])
     files = tuple(sorted(_own_files(distribution)))
     if not name or not files:
         return None
@@ -79,15 +79,11 @@ def _package(distribution: Distribution) -> Package | None:
 
 
 def _own_files(distribution: Distribution) -> Iterator[str]:
-    """Its Python files; names that lead out of the folder of packages (scripts, or worse) are not followed."""
+    """Its Python files; names that lead out of the folder of packages (scripts, or worse) are left out."""
     for file in distribution.files or ():
         parts = file.parts
-        if (
-            file.suffix == ".py"
-            and ".." not in parts
-            and not file.is_absolute()
-            and all(map(_is_wanted, parts[:-1]))
-        ):
+        inside = ".." not in parts and not file.is_absolute()
+        if inside and file.suffix == ".py" and all(map(_is_wanted, parts[:-1])):
             yield file.as_posix()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
 from numpy.typing import NDArray
 
 from prism_lm.corpus import layout as on_disk
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 GROUP_BYTES = 4 * 2**20  # text in a row group: what is read to show one document
 GROUP_ROWS = 4096
 FILE_BYTES = 512 * 2**20  # text in a document file
+
+
+def write_array(file: BinaryIO, values: NDArray[Any]) -> None:
+    """Appends the bytes of an array; unlike `ndarray.tofile` it says when the disk is full."""
+    file.write(np.ascontiguousarray(values).view(np.uint8).data)
 
 
 class ShardedFile:
@@ -32,7 +38,7 @@ class ShardedFile:
                 self._next()
             assert self._file is not None
             now = values[: self._room]
-            now.tofile(self._file)
+            write_array(self._file, now)
             self._room -= len(now)
             values = values[len(now) :]
 
@@ -85,7 +91,8 @@ class DocumentTable:
         assert self._writer is not None
         self._writer.write_table(pa.Table.from_pylist(self._rows, schema=_schema()))
         self._file_bytes += self._group_bytes
-        self._rows, self._group_bytes = [], 0
+        self._rows.clear()
+        self._group_bytes = 0
 
     def _next_file(self) -> None:
         import pyarrow.parquet as pq

@@ -12,6 +12,7 @@ from prism_lm.corpus.config import PrepareConfig
 from prism_lm.corpus.document import RawDocument
 from prism_lm.corpus.files import SUFFIXES, SourceFile, read_file
 from prism_lm.corpus.problems import Problems, printable
+from prism_lm.corpus.recipes import recipe_named
 
 HUB_PREFIX = "hf:"
 INSTALLED = "installed"
@@ -43,7 +44,8 @@ class Source:
 
     def of_file(self, file: SourceFile, config: PrepareConfig, problems: Problems) -> Iterator[RawDocument]:
         """The documents of one of its files."""
-        return read_file(file, config.fields, problems)
+        recipe = recipe_named(config.recipe) if config.recipe else None
+        return read_file(file, config.fields, problems, recipe)
 
 
 def find_sources(config: PrepareConfig, problems: Problems) -> list[Source]:

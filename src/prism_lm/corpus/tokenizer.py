@@ -73,11 +73,19 @@ def load_tokenizer(given: str, separator: str | None = None) -> CorpusTokenizer:
         UserError: there is none, it is a slow one (which knows no character offsets), or it has no token that
             can separate documents.
     """
+    return as_corpus_tokenizer(load_fast(str(_tokenizer_folder(given) or given)), separator, given)
+
+
+def load_fast(given: str) -> "PreTrainedTokenizerFast":
+    """The fast Hugging Face tokenizer in a folder or of a name.
+
+    Raises:
+        UserError: there is none, or it is a slow one.
+    """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    folder = _tokenizer_folder(given)
     try:
-        loaded = AutoTokenizer.from_pretrained(str(folder or given), trust_remote_code=False)
+        loaded = AutoTokenizer.from_pretrained(given, trust_remote_code=False)
     except Exception as error:
         reason = printable(str(error).strip().split("\n")[0])[:200]
         raise UserError(
@@ -89,7 +97,7 @@ def load_tokenizer(given: str, separator: str | None = None) -> CorpusTokenizer:
             f"{printable(given)} is a {type(loaded).__name__}, a slow tokenizer without character offsets, "
             "so tokens could not be traced to the text; give a fast one (a folder with tokenizer.json)"
         )
-    return as_corpus_tokenizer(loaded, separator, given)
+    return loaded
 
 
 def as_corpus_tokenizer(fast: "PreTrainedTokenizerFast", separator: str | None, name: str) -> CorpusTokenizer:
@@ -122,7 +130,7 @@ def _separator_id(fast: "PreTrainedTokenizerFast", separator: str | None, name: 
     for role in SEPARATOR_ROLES:
         token = getattr(fast, role, None)
         if token is not None:
-            return int(fast.convert_tokens_to_ids(str(token)))
+            return fast.get_vocab()[str(token)]
     raise UserError(
         printable(
             f"the tokenizer {name} has no end-of-text token to put between documents; name one: --separator"

@@ -14,21 +14,19 @@ from prism_lm.corpus import layout as on_disk
 from prism_lm.corpus.batches import Batch
 from prism_lm.corpus.document import RawDocument
 from prism_lm.corpus.encode import EncodedBatch
-from prism_lm.corpus.shards import DocumentTable, ShardedFile
+from prism_lm.corpus.shards import DocumentTable, ShardedFile, write_array
 from prism_lm.corpus.tokenizer import TOKENIZER_FOLDER, CorpusTokenizer
 
 
 class CorpusWriter:
     """Documents and tokens in, a corpus folder out. A context manager: on leaving, its files are closed."""
 
-    def __init__(
-        self, folder: Path, tokenizer: CorpusTokenizer, tokens_per_shard: int = on_disk.TOKENS_PER_SHARD
-    ) -> None:
+    def __init__(self, folder: Path, tokenizer: CorpusTokenizer) -> None:
         self._folder, self._tokenizer = folder, tokenizer
-        self._tokens_per_shard = tokens_per_shard
+        self._tokens_per_shard = on_disk.TOKENS_PER_SHARD
         self._dtype = on_disk.token_dtype(tokenizer.vocab_size)
-        self._tokens = ShardedFile(folder, on_disk.tokens_name, tokens_per_shard)
-        self._spans = ShardedFile(folder, on_disk.spans_name, tokens_per_shard)
+        self._tokens = ShardedFile(folder, on_disk.tokens_name, self._tokens_per_shard)
+        self._spans = ShardedFile(folder, on_disk.spans_name, self._tokens_per_shard)
         self._table = DocumentTable(folder)
         self._starts = (folder / on_disk.DOCUMENT_STARTS).open("xb")
         self._source_ids = (folder / on_disk.DOCUMENT_SOURCES).open("xb")
@@ -58,7 +56,7 @@ class CorpusWriter:
             row = _row(ids[index], document, int(starts[index]), int(counts[index]))
             self._table.append(row, batch.sizes[index])
         self._append_sources(documents)
-        starts.astype(on_disk.DOCUMENT_START_DTYPE).tofile(self._starts)
+        write_array(self._starts, starts.astype(on_disk.DOCUMENT_START_DTYPE))
         self.text_bytes += sum(batch.sizes)
         self.num_tokens += int(counts.sum()) + len(counts)
         self.num_documents += len(documents)
@@ -72,7 +70,7 @@ class CorpusWriter:
         command: str,
     ) -> Manifest:
         """Closes the files, adds the tokenizer, and writes the manifest last."""
-        np.array([self.num_tokens], dtype=on_disk.DOCUMENT_START_DTYPE).tofile(self._starts)
+        write_array(self._starts, np.array([self.num_tokens], dtype=on_disk.DOCUMENT_START_DTYPE))
         self._table.flush()
         self.close()
         write_file_atomic(self._folder / on_disk.SOURCES_NAME, json.dumps(list(self._source_names), indent=0))
@@ -110,7 +108,7 @@ class CorpusWriter:
     def _append_sources(self, documents: Sequence[RawDocument]) -> None:
         names = self._source_names
         ids = [names.setdefault(document.source, len(names)) for document in documents]
-        np.array(ids, dtype=on_disk.DOCUMENT_SOURCE_DTYPE).tofile(self._source_ids)
+        write_array(self._source_ids, np.array(ids, dtype=on_disk.DOCUMENT_SOURCE_DTYPE))
 
     def _layout(self) -> on_disk.Layout:
         return on_disk.Layout(
