@@ -66,8 +66,8 @@ def compare_minimal_pairs(
 ) -> MinimalPairsResult:
     """Accuracy of a causal language model on pairs; equal probabilities count as wrong.
 
-    A sentence's score is the summed log-probability of its tokens after the separator, which stands before every
-    document of the training text.
+    A sentence's score is the summed log-probability of its tokens after the separator, which stands before
+    every document of the training text.
     """
     sentences = [sentence for pair in pairs for sentence in (pair.good, pair.bad)]
     encoded = tokenizer(sentences, add_special_tokens=False)["input_ids"]

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from .control import Control, ControlEffect, ControlRows, divergence, divergence_bound
     from .figures import Figure, HeldOutFigures
     from .losses import ClusteringTerms, clustering_terms, cross_entropy_sum
-    from .modeling_prism import PrismForCausalLM, PrismOutput, PrototypeBank, Slices
+    from .modeling_prism import PrismForCausalLM, PrototypeBank
+    from .outputs import PrismOutput, Slices
 
 _HOMES = {
     "PrismConfig": "configuration_prism",
@@ -26,9 +27,9 @@ _HOMES = {
     "clustering_terms": "losses",
     "cross_entropy_sum": "losses",
     "PrismForCausalLM": "modeling_prism",
-    "PrismOutput": "modeling_prism",
+    "PrismOutput": "outputs",
     "PrototypeBank": "modeling_prism",
-    "Slices": "modeling_prism",
+    "Slices": "outputs",
 }
 
 __all__ = [

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,14 +12,15 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, initialization
 from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.generation.utils import GenerationMixin
-from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.modeling_utils import PreTrainedModel
 
 from .backbones import base_prefix, check_plain_head, dense_from_parts, load_dense
 from .configuration_prism import PrismConfig
-from .control import ControlEffect, ControlLike, ControlRows, edit_states
+from .control import ControlLike, ControlRows, edit_states
 from .head import reconstruct, select_prototypes
 from .losses import clustering_terms
+from .outputs import Decomposition, PrismOutput, Slices
+from .slices import signature_ranges, signatures, take_apart
 
 
 class PrototypeBank(nn.Module):
@@ -29,45 +29,6 @@ class PrototypeBank(nn.Module):
     def __init__(self, num_prototypes: int, hidden_size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_prototypes, hidden_size))
-
-
-@dataclass
-class PrismOutput(CausalLMOutputWithPast):
-    """What a forward pass returns.
-
-    loss: with `labels`, in training mode the whole objective (5) with the configuration's weights, in
-    evaluation mode the cross-entropy alone; `cross_entropy` is that part always (mean nats a predicted
-    token). With `output_prototypes=True`, for the positions of `logits`: active_ids [B, T, A] (largest
-    cosine first), cosines and activations [B, T, A], residual_norm [B, T] (|r_t|), final_states [B, T, D]
-    (z_t before any control). With `control`: control_effect.
-    """
-
-    cross_entropy: Tensor | None = None
-    active_ids: Tensor | None = None
-    cosines: Tensor | None = None
-    activations: Tensor | None = None
-    residual_norm: Tensor | None = None
-    final_states: Tensor | None = None
-    control_effect: ControlEffect | None = None
-
-
-class Decomposition(NamedTuple):
-    """(1)-(3) for a batch: ids, cosines and activations [B, T, A]."""
-
-    active_ids: Tensor
-    cosines: Tensor
-    activations: Tensor
-
-
-class Slices(NamedTuple):
-    """The logit of chosen tokens as an exact sum, equation (4): `prototypes.sum(1) + residual == logits`."""
-
-    prototypes: Tensor
-    """[N, A, M]: a_ti (W p_i)_v for each active prototype and chosen token v."""
-    residual: Tensor
-    """[N, M]: (W r_t)_v."""
-    logits: Tensor
-    """[N, M]: (W z_t)_v."""
 
 
 class PrismPreTrainedModel(PreTrainedModel):
@@ -308,25 +269,14 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
         cosines = chosen.cosines.view(shape)
         return Decomposition(chosen.active_ids.view(shape), cosines, cosines.clamp(min=0))
 
-    @torch.no_grad()
     def signatures(self, prototypes: Tensor | Iterable[int], *, centred: bool = False) -> Tensor:
-        """s_i = W p_i for these ids: [n, V] in float32 at least.  centred: less the mean over the
-        vocabulary."""
-        ids = torch.as_tensor(
-            prototypes if isinstance(prototypes, Tensor) else list(prototypes), dtype=torch.int64
-        )
-        weight = self._wide(self.lm_head.weight)
-        signatures = self._wide(self.bank.weight[ids.to(self.bank.weight.device)]) @ weight.t()
-        return signatures - signatures.mean(dim=-1, keepdim=True) if centred else signatures
+        """s_i = W p_i for these ids: [n, V] (float32 up).  centred: less the mean over the vocabulary."""
+        return signatures(self.lm_head.weight, self.bank.weight, prototypes, centred=centred)
 
-    @torch.no_grad()
-    def signature_ranges(self, prototypes_at_once: int = 256) -> Tensor:
+    def signature_ranges(self) -> Tensor:
         """range_i = max_v s_iv - min_v s_iv of (11): [K]."""
-        parts = torch.arange(self.config.num_prototypes).split(prototypes_at_once)
-        signatures = (self.signatures(part) for part in parts)
-        return torch.cat([part.amax(dim=-1) - part.amin(dim=-1) for part in signatures])
+        return signature_ranges(self.lm_head.weight, self.bank.weight)
 
-    @torch.no_grad()
     def slices(
         self,
         final_states: Tensor,
@@ -336,25 +286,9 @@ class PrismForCausalLM(PrismPreTrainedModel, GenerationMixin):
         *,
         centred: bool = True,
     ) -> Slices:
-        """The logits of chosen tokens taken apart by (4), in float64 so that the sum is exact to see.
-
-        final_states [N, D], active_ids and activations [N, A], token_ids [N, M].  centred: every logit and
-        slice less its mean over the vocabulary, as a logit is defined up to a constant only.
-        """
-        states, activations = final_states.double(), activations.double()
-        rows = self.lm_head.weight.detach()[token_ids].double()
-        if centred:
-            rows = rows - self.lm_head.weight.detach().mean(dim=0, dtype=torch.float64)
-        prototypes = self.bank.weight.detach()[active_ids].double()
-        slices = torch.einsum("nmd,nad->nam", rows, prototypes) * activations.unsqueeze(-1)
-        residual = states - torch.einsum("na,nad->nd", activations, prototypes)
-        return Slices(
-            slices, torch.einsum("nmd,nd->nm", rows, residual), torch.einsum("nmd,nd->nm", rows, states)
-        )
-
-    @staticmethod
-    def _wide(tensor: Tensor) -> Tensor:
-        return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
+        """The logits of chosen tokens taken apart by (4); see `slices.take_apart` for shapes."""
+        head, bank = self.lm_head.weight, self.bank.weight
+        return take_apart(head, bank, final_states, active_ids, activations, token_ids, centred=centred)
 
     def _expand_inputs_for_generation(  # pyrefly: ignore[bad-override]
         self, expand_size: int = 1, **options: Any
