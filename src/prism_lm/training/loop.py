@@ -23,7 +23,15 @@ from prism_lm.training.optimiser import Optimiser
 from prism_lm.training.parallel import Ranks, processes
 from prism_lm.training.reporter import Reporter
 from prism_lm.training.schedule import clustering_factor, reseeds_at, seed_step
-from prism_lm.training.seeding import CANDIDATES, Usage, replace_dead, sample_states, seed_bank
+from prism_lm.training.seeding import (
+    CANDIDATES,
+    CANDIDATES_EACH,
+    TOKENS_PER_PROTOTYPE,
+    Usage,
+    replace_dead,
+    sample_states,
+    seed_bank,
+)
 
 
 def train(config: TrainingConfig, progress: Progress | None = None, *, resume: bool = False) -> Path:
@@ -202,24 +210,26 @@ class Training:
         bank, usage = self.recipe.bank, self.usage
         assert usage is not None
         if step == self.seed_step:
-            states = self._sample(step, bank.num_prototypes)
+            states = self._sample(step, bank.num_prototypes, TOKENS_PER_PROTOTYPE * bank.num_prototypes)
             seed_bank(self.module, self.optimiser, states, bank.active_prototypes)
             usage.start(step)
         elif reseeds_at(bank, step, self.steps):
             dead = usage.dead(self.ranks, step, bank.dead_after)
             if len(dead):
-                states = self._sample(step, max(len(dead), CANDIDATES))
+                candidates = min(CANDIDATES, self.batches.totals(step).states)
+                candidates = max(candidates, CANDIDATES_EACH * len(dead))
+                states = self._sample(step, candidates, candidates)
                 replace_dead(self.module, self.optimiser, dead, states)
                 usage.start(step, dead)
                 self.replaced += len(dead)
 
-    def _sample(self, step: int, count: int) -> Tensor:
+    def _sample(self, step: int, count: int, among: int) -> Tensor:
         def forward(input_ids: Tensor) -> Tensor:
             with self._autocast():
                 return self.module(input_ids, read_states)
 
         states = sample_states(
-            forward, self.batches, self.ranks, seed=self.recipe.seed, step=step, count=count
+            forward, self.batches, self.ranks, seed=self.recipe.seed, step=step, count=count, among=among
         )
         self.ranks.settle(self.module)
         return states

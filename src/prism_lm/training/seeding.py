@@ -12,27 +12,25 @@ from prism_lm.training.objective import TrainingModule
 from prism_lm.training.optimiser import Optimiser
 from prism_lm.training.parallel import Ranks, overwrite, whole
 
-# Tokens to choose among for each state taken: a bank from one batch would hold that batch's documents only.
-TOKENS_PER_STATE = 8
-# States looked at when dead prototypes are replaced.
-CANDIDATES = 4096
+# Tokens to choose among for each prototype of a new bank: one batch would give it few documents only.
+TOKENS_PER_PROTOTYPE = 8
+# States looked at when dead prototypes are replaced: those of one step, up to a number, and some for each.
+CANDIDATES, CANDIDATES_EACH = 4096, 4
 
 Forward = Callable[[Tensor], Tensor]
-"""Final states [B, T, D] of input_ids [B, T], through the root module; every process calls it equally
-often.
-"""
+"""Final states [B, T, D] of input_ids [B, T], by the root module. All processes call it equally often."""
 
 
 @torch.no_grad()
 def sample_states(
-    forward: Forward, batches: Batches, ranks: Ranks, *, seed: int, step: int, count: int
+    forward: Forward, batches: Batches, ranks: Ranks, *, seed: int, step: int, count: int, among: int
 ) -> Tensor:
-    """`count` token states [count, D] sampled without replacement from the batches of `step` and those
-    after it.
+    """`count` token states [count, D] sampled without replacement from at least `among` tokens.
 
-    The choice depends on (seed, step, count) alone; processes share the work and all get the same states.
+    The tokens are those of the micro-batches of `step` and of the steps after it. The choice depends on the
+    arguments alone; processes share the work and all get the same states.
     """
-    lengths = _pool(batches, step, count)
+    lengths = _pool(batches, step, max(count, among))
     starts = np.concatenate([[0], np.cumsum([int(part.sum()) for part in lengths])])
     chosen = np.sort(np.random.default_rng([seed, step, count]).choice(starts[-1], size=count, replace=False))
     found: Tensor | None = None
@@ -51,11 +49,11 @@ def sample_states(
     return ranks.sum(found)
 
 
-def _pool(batches: Batches, step: int, count: int) -> list[np.ndarray]:
-    """Lengths of the sequences of as many micro-batches as hold TOKENS_PER_STATE tokens for each state."""
+def _pool(batches: Batches, step: int, among: int) -> list[np.ndarray]:
+    """Lengths of the sequences of as many micro-batches as hold `among` tokens."""
     lengths: list[np.ndarray] = []
     tokens = 0
-    while tokens < count * TOKENS_PER_STATE:
+    while tokens < among:
         index = len(lengths)
         lengths.append(batches.lengths(step + index // batches.per_step, index % batches.per_step))
         tokens += int(lengths[-1].sum())
