@@ -28,7 +28,12 @@ def test_quickstart_tells_its_story_and_reuses_what_is_whole(tmp_path, capsys):
         ["2", "model"],
         ["3", "index"],
     ]
-    for heading in ("A sentence that it wrote", "What made each word", "What those prototypes stand for", "Next"):
+    for heading in (
+        "A sentence that it wrote",
+        "What made each word",
+        "What those prototypes stand for",
+        "Next",
+    ):
         assert heading in story
     assert re.search(r"\.py:\S*\d+.* · characters \d+", story)
     assert f"prism show '{out}/run'" in story

@@ -99,9 +99,8 @@ def _show_change(
 ) -> None:
     if change is None:
         _heading("The same seed, with a prototype switched off")
-        _say(
-            f"Of the {min(TRIES, len(ranked))} prototypes with the largest say, it needs none: the text stays."
-        )
+        tried = min(TRIES, len(ranked))
+        _say(f"It needs none of the {tried} prototypes with the largest say: the text stays.")
         return
     _heading(f"The same seed, with p{change.prototype} switched off")
     _say(_why(change, apart))
