@@ -167,7 +167,7 @@ def _next(run: Path, prompt: str, text: str, ranked: list[int], change: Change |
     return [
         ["prism", "show", str(run), str(prototype)],
         ["prism", "trace", str(run), "--prompt", prompt, "--output", text],
-        ["prism", "trace", str(run), "--prompt", "Raises a ", "--html", "trace.html"],
+        ["prism", "trace", str(run), "--prompt", "Raises", "--html", "trace.html"],
         ["prism", "prepare", "YOUR_TEXT", "--out", "corpus", "--held-out", "0.05"],
         [
             "prism",
