@@ -35,7 +35,8 @@ def make_world(
     block: int = 64,
     document: int = 40,
 ) -> World:
-    """Few distinct tokens and rounded cosines, so that ties and repeated passages occur; documents of uneven length."""
+    """Few distinct tokens and rounded cosines, so that ties and repeated passages occur; documents of
+    uneven length."""
     generator = np.random.default_rng(seed)
     tokens = generator.integers(0, 4, num_tokens)
     documents = np.sort(generator.integers(0, max(1, num_tokens // document), num_tokens))

@@ -68,7 +68,9 @@ def make_model(vocab_size: int, *, family: str = "gpt2", seed: int = 0) -> Prism
     return model
 
 
-def make_run(folder: Path, corpus: Corpus, *, family: str = "gpt2", seed: int = 0, dense: bool = False) -> Path:
+def make_run(
+    folder: Path, corpus: Corpus, *, family: str = "gpt2", seed: int = 0, dense: bool = False
+) -> Path:
     """A finished run at `folder` that says it was trained on `corpus`."""
     model = make_model(corpus.vocab_size, family=family, seed=seed)
     model.save_pretrained(folder)

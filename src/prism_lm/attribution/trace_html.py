@@ -1,9 +1,8 @@
 """A trace as self-contained HTML."""
 
-from prism_lm.attribution.traces import LeadingPrototype, TokenTrace, Trace
+from prism_lm.attribution.traces import LeadingPrototype, SliceOfLogit, TokenTrace, Trace
 from prism_lm.index import html
 from prism_lm.index.terminal import percent
-from prism_lm.index.visible import visible_token
 
 
 def trace_html(trace: Trace) -> str:
@@ -16,7 +15,8 @@ def trace_html(trace: Trace) -> str:
         _summary(trace),
         "<h4>leading prototypes of the whole output</h4>",
         _leading(trace),
-        "<h4>token by token</h4>",
+        "<h4>token by token <span class='q'>passages are neighbours: near the prototype, not yet shown to be "
+        "its cause</span></h4>",
         *(_token(trace, token) for token in trace.tokens),
     ]
     return html.page("".join(parts))
@@ -24,55 +24,55 @@ def trace_html(trace: Trace) -> str:
 
 def _summary(trace: Trace) -> str:
     held = "holds" if trace.adds_up else "<b>FAILS</b>"
+    over = "" if trace.versus is None else f" over {html.entry(trace.versus)}"
     return (
-        f"<p>{len(trace.tokens)} tokens: prototypes {trace.by_prototypes:+.1f}, residual {trace.residual:+.1f}, together "
-        f"{trace.logit:+.1f} logits. Sum check {held}: largest error {trace.largest_error:.1e}.</p>"
+        f"<p>{len(trace.tokens)} tokens: prototypes {trace.by_prototypes:+.1f}, residual "
+        f"{trace.residual:+.1f}, "
+        f"together {trace.logit:+.1f} logits{over}. Sum check {held}: largest error "
+        f"{trace.largest_error:.1e}.</p>"
     )
 
 
 def _leading(trace: Trace) -> str:
     largest = max((abs(one.slice) for one in trace.leading), default=0.0)
-    rows = []
-    for one in trace.leading:
-        cells = [
+    return f"<table>{''.join(_leading_row(trace, one, largest) for one in trace.leading)}</table>"
+
+
+def _leading_row(trace: Trace, one: LeadingPrototype, largest: float) -> str:
+    words = " &nbsp; ".join(html.entry(word.text) for word in one.raised[:8])
+    return html.row(
+        [
             ("", f"prototype {one.prototype}"),
             ("n", f"{one.slice:+.2f}"),
             ("", html.bar(one.slice, largest)),
             ("q", f"{one.tokens} of {len(trace.tokens)} tokens"),
-            ("", _words(one) + "<br>" + "<br>".join(map(html.passage, one.neighbours))),
+            ("", "<br>".join([words, *map(html.passage, one.neighbours)])),
         ]
-        rows.append(html.row(cells))
-    return f"<table>{''.join(rows)}</table>"
-
-
-def _words(one: LeadingPrototype) -> str:
-    return " &nbsp; ".join(
-        f'<span class="t">{html.text(visible_token(word.text))}</span>' for word in one.raised[:8]
     )
 
 
 def _token(trace: Trace, token: TokenTrace) -> str:
     rival = ""
     if token.rival is not None:
-        rival = f' over <span class="t">{html.text(visible_token(token.rival.text))}</span> ({percent(token.rival.probability)})'
+        rival = f" over {html.entry(token.rival.text)} ({percent(token.rival.probability)})"
     head = (
-        f'<summary><mark class="t">{html.text(visible_token(token.text))}</mark> {percent(token.probability)}, rank '
-        f"{token.rank:,}, logit {token.logit:+.2f}{rival}</summary>"
+        f"<summary><mark>{html.entry(token.text)}</mark> {percent(token.probability)}, rank {token.rank:,}, "
+        f"logit {token.logit:+.2f}{rival}</summary>"
     )
-    largest = max(
-        abs(value) for value in (*(one.slice for one in token.leading), token.others, token.residual)
-    )
-    rows = []
-    for one in token.leading:
-        behind = trace.behind[one.prototype].neighbours
-        shown = html.passage(behind[0]) if behind else ""
-        cells = [
-            ("", f"prototype {one.prototype}"),
-            ("n", f"{one.slice:+.2f}"),
-            ("", html.bar(one.slice, largest)),
-            ("", shown),
-        ]
-        rows.append(html.row(cells))
+    largest = token.largest_part
+    rows = [_slice_row(trace, one, largest) for one in token.leading]
     for name, value in ((f"{token.num_others} others", token.others), ("residual", token.residual)):
         rows.append(html.row([("q", name), ("n", f"{value:+.2f}"), ("", html.bar(value, largest)), ("", "")]))
     return f"<details>{head}<table>{''.join(rows)}</table></details>"
+
+
+def _slice_row(trace: Trace, one: SliceOfLogit, largest: float) -> str:
+    behind = trace.behind[one.prototype].neighbours
+    return html.row(
+        [
+            ("", f"prototype {one.prototype}"),
+            ("n", f"{one.slice:+.2f}"),
+            ("", html.bar(one.slice, largest)),
+            ("", html.passage(behind[0]) if behind else ""),
+        ]
+    )

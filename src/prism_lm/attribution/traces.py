@@ -1,4 +1,5 @@
-"""What a trace says: for each output token, the prototypes that made its logit, and the passages behind them."""
+"""What a trace says: for each output token, the prototypes that made its logit, and the passages behind
+them."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,11 @@ class TokenTrace:
         """What all prototypes add together."""
         return sum(one.slice for one in self.leading) + self.others
 
+    @property
+    def largest_part(self) -> float:
+        """The size of the largest part, which the longest bar stands for."""
+        return max(abs(part) for part in (*(one.slice for one in self.leading), self.others, self.residual))
+
 
 @dataclass(frozen=True, kw_only=True)
 class LeadingPrototype:
@@ -79,7 +85,8 @@ class LeadingPrototype:
 class Trace:
     """An output taken apart, token by token.
 
-    `slice` and `logit` are in logits (nats of log-odds), centred over the vocabulary, or differences to the rival.
+    `slice` and `logit` are in logits (nats of log-odds), centred over the vocabulary, or differences to
+    the rival.
     """
 
     run: str

@@ -80,10 +80,11 @@ class Tracer:
     ) -> Trace:
         """The output's tokens as sums of slices.
 
-        output: the text to take apart, teacher-forced; None: the model writes up to `tokens` tokens from the seed at
-        the temperature (0: always the likeliest). versus: one token; slices are then those of the difference of the
-        logits, "why this and not that". top: prototypes shown for each token. passages: neighbours of each.
-        Raises UserError for a text that the model cannot read, or a rival that is not one token.
+        output: the text to take apart, teacher-forced; None: the model writes up to `tokens` tokens from
+        the seed at the temperature (0: always the likeliest). versus: one token; slices are then those of
+        the difference of the logits, "why this and not that". top: prototypes shown for each token.
+        passages: neighbours of each. Raises UserError for a text that the model cannot read, or a rival
+        that is not one token.
         """
         _check(tokens=tokens, top=top, passages=passages, temperature=temperature)
         rival = None if versus is None else self.encoder.rival(versus)
@@ -152,16 +153,16 @@ class Tracer:
             return
         if given:
             raise UserError(
-                f"prompt and output take {prompt:,} + {output:,} tokens and the model reads {room:,}; shorten them by "
-                f"{prompt + output - room:,}"
+                f"prompt and output take {prompt:,} + {output:,} tokens and the model reads {room:,}; "
+                f"shorten them by {prompt + output - room:,}"
             )
         if prompt >= room:
             raise UserError(
                 f"the prompt takes {prompt:,} tokens and the model reads {room:,} in all; shorten it"
             )
         raise UserError(
-            f"the prompt takes {prompt:,} of the {room:,} tokens that the model reads; ask for at most {room - prompt:,} "
-            f"with --tokens, not {output:,}"
+            f"the prompt takes {prompt:,} of the {room:,} tokens that the model reads; ask for at most "
+            f"{room - prompt:,} with --tokens, not {output:,}"
         )
 
     def _beyond_training(self, length: int) -> str | None:
@@ -177,7 +178,7 @@ class Tracer:
             given = self.run.configuration.get("corpus", "CORPUS")
             return f"no index, so no passages; make one with: prism index {self.run.path} --corpus {given}"
         if not self.index.is_of_training_corpus:
-            return "the index is of a corpus that the model was not trained on: its passages are no training passages"
+            return "the index is of a corpus that the model was not trained on: no training passages here"
         return None
 
 

@@ -1,8 +1,8 @@
 """Seeded writing, token by token.
 
-Randomness is drawn as one Gumbel noise vector for each token, from the seed alone: the token is the largest of
-log-probability / temperature + noise. So the same seed under a control gives the same token wherever the control does not
-reach, and what differs is due to the control.
+Randomness is drawn as one Gumbel noise vector for each token, from the seed alone: the token is the
+largest of log-probability / temperature + noise. So the same seed under a control gives the same token
+wherever the control does not reach, and what differs is due to the control.
 """
 
 from typing import Any

@@ -12,7 +12,8 @@ from prism_lm.index.config import IndexConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Read the corpus once with a run's model and write down what each prototype stands for, into RUN/index."""
+    """Read the corpus once with a run's model and write down what each prototype stands for, into
+    RUN/index."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """A prototype model that prism train made."""
@@ -56,7 +57,8 @@ def run(arguments: Arguments) -> int | None:
     if arguments.json:
         console.show_json({"index": str(index.path), "hash": index.manifest.hash, **figures})
     console.note(
-        f"{index.path}: {figures['prototypes_used']:,} of {index.num_prototypes:,} prototypes are active somewhere; "
+        f"{index.path}: {figures['prototypes_used']:,} of {index.num_prototypes:,} prototypes are active "
+        f"somewhere; "
         f"coverage over the whole corpus R1 {figures['prototype_coverage']:.3f}"
     )
     console.note(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """What one prototype raises, what sets it off, and the passages it stands for; without a number, a list."""
+    """What one prototype raises, what sets it off, and the passages it stands for; without a number, a
+    list."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """A run with an index."""

@@ -49,7 +49,8 @@ class IndexPlan:
 
     @classmethod
     def of(cls, config: IndexConfig) -> "IndexPlan":
-        """Opens run and corpus and checks that they belong together. Raises UserError as `build_index` does."""
+        """Opens run and corpus and checks that they belong together. Raises UserError as `build_index`
+        does."""
         run = open_prototype_run(config.run)
         if (run.path / FOLDER).exists() and not config.overwrite:
             raise UserError(
@@ -71,22 +72,26 @@ class IndexPlan:
         )
 
     def describe(self) -> str:
-        """Two lines on what will be read and what it costs; runs the model for a moment to measure its speed."""
-        bank = self.model.config.num_prototypes
-        statistics = memory_bytes(
-            self.config, bank, self.model.config.active_prototypes, self.model.config.vocab_size
+        """Two lines on what will be read and what it costs; runs the model for a moment to measure its
+        speed."""
+        model, corpus = self.model, self.corpus
+        config = model.config
+        held = memory_bytes(self.config, config.num_prototypes, config.active_prototypes, config.vocab_size)
+        weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
+        what = (
+            f"{format_count(corpus.num_tokens)} tokens of {format_count(corpus.num_documents)} documents, "
+            f"{format_count(config.num_prototypes)} prototypes, on {model.device.type}"
         )
-        weights = sum(weight.numel() * weight.element_size() for weight in self.model.parameters())
-        documents = format_count(self.corpus.num_documents)
-        return (
-            f"{format_count(self.corpus.num_tokens)} tokens of {documents} documents, {format_count(bank)} prototypes, "
-            f"on {self.model.device.type}\n"
-            f"about {format_seconds(self.estimated_seconds())}, memory at most {format_bytes(statistics)} for "
-            f"statistics beside {format_bytes(weights)} of model, disk about {format_bytes(self.estimated_disk())}"
+        cost = (
+            f"about {format_seconds(self.estimated_seconds())}; memory at most {format_bytes(held)} for "
+            f"statistics "
+            f"beside {format_bytes(weights)} of model; disk about {format_bytes(self.estimated_disk())}"
         )
+        return f"{what}\n{cost}"
 
     def estimated_seconds(self) -> float:
-        """The time of the pass, from a piece of it: the first tokens are read twice and the second time counts."""
+        """The time of the pass, from a piece of it: the first tokens are read twice and the second time
+        counts."""
         stop = min(self.corpus.num_tokens, max(self.reader.sequence_length, self.config.batch_tokens))
         self.reader.block(0, min(stop, BLOCK_TOKENS), Silent())
         begun = time.perf_counter()
@@ -177,8 +182,10 @@ def _check_corpus(run: Run, corpus: Corpus, *, other_corpus: bool) -> None:
         return
     if not other_corpus:
         raise UserError(
-            f"{run.path} was not trained on {corpus.path}: its corpus has the hash {run.corpus_hash[:12]} and this one "
-            f"{corpus.hash[:12]}; give its own, or add --other-corpus to index text that the model did not learn from"
+            f"{run.path} was not trained on {corpus.path}: its corpus has the hash {run.corpus_hash[:12]} "
+            f"and this "
+            f"one {corpus.hash[:12]}; give its own, or add --other-corpus to index text that it did not "
+            f"learn from"
         )
     own, other = (Path(place) / _TOKENIZER_FILE for place in (run.path, corpus.tokenizer_path))
     if own.read_bytes() != other.read_bytes():

@@ -25,20 +25,20 @@ def render_card(card: PrototypeCard, width: int, neighbours: int | None = None) 
 
 
 def _head(card: PrototypeCard) -> Text:
-    text = Text(f"prototype {card.prototype}", style=NAME)
-    text.append(f" of {card.num_prototypes:,} in {visible(card.run)}\n", style="")
+    text = Text().append(f"prototype {card.prototype}", style=NAME)
+    text.append(f" of {card.num_prototypes:,} in {visible(card.run)}\n")
+    if not card.is_of_training_corpus:
+        text.append(f"read in {visible(card.corpus)}, which the model was not trained on\n", style="yellow")
     if not card.usage:
-        return text.append(
-            f"never active; the largest cosine with any token of the corpus is {card.coverage:.3f}"
-        )
+        cosine = f"the largest cosine with any token of the corpus is {card.coverage:.3f}"
+        return text.append(f"never active; {cosine}")
     text.append(
-        f"active on {format_count(card.usage)} tokens ({percent(card.usage_share)}), with {percent(card.mass_share)} of "
-        f"all activation: rank {card.mass_rank:,} of {card.num_prototypes:,}\n",
-        style="default",
+        f"active on {format_count(card.usage)} tokens ({percent(card.usage_share)}), with "
+        f"{percent(card.mass_share)} of all activation: rank {card.mass_rank:,} of {card.num_prototypes:,}\n"
     )
     levels = card.activation_quantiles
     spread = f"usually {levels['0.1']:.2f} to {levels['0.9']:.2f}, median {levels['0.5']:.2f}"
-    return text.append(f"activation at most {card.coverage:.3f}, {spread}", style="default")
+    return text.append(f"activation at most {card.coverage:.3f}, {spread}")
 
 
 def _signature(card: PrototypeCard, width: int) -> list[RenderableType]:

@@ -81,7 +81,8 @@ class Statistics:
         )
 
     def triggers(self, texts: TokenTexts, source_names: list[str]) -> Columns:
-        """Columns of the triggers table: the commonest values of each field, beside their share in the corpus."""
+        """Columns of the triggers table: the commonest values of each field, beside their share in the
+        corpus."""
         labels = {"current": texts.text, "next": texts.text, "source": source_names.__getitem__}
         parts = [self._trigger_columns(name, labels[name]) for name in FIELDS]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,4 +1,5 @@
-"""Which passages an index keeps for each prototype: the nearest ones, and some from every band of activation."""
+"""Which passages an index keeps for each prototype: the nearest ones, and some from every band of
+activation."""
 
 from typing import Any
 

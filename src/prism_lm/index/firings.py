@@ -1,4 +1,5 @@
-"""What one block of the corpus makes the prototypes do: the sparse activations of equation (2) as flat arrays."""
+"""What one block of the corpus makes the prototypes do: the sparse activations of equation (2) as flat
+arrays."""
 
 from dataclasses import dataclass
 
@@ -51,8 +52,9 @@ CONTEXT_TOKENS = 8
 def context_hashes(tokens: Integers, documents: Integers, lead: int) -> Hashes:
     """A hash of each token and the up to seven before it in the same document.
 
-    `tokens` and `documents` begin `lead` tokens before the first one asked for.  Two places with equal hashes read the
-    same: this is how copies of a passage are recognised, since copied documents are common in real corpora.
+    `tokens` and `documents` begin `lead` tokens before the first one asked for.  Two places with equal
+    hashes read the same: this is how copies of a passage are recognised, since copied documents are common
+    in real corpora.
     """
     count = tokens.shape[0] - lead
     result = np.zeros(count, dtype=np.uint64)

@@ -4,7 +4,7 @@ from html import escape
 
 from prism_lm.index.passages import Passage
 from prism_lm.index.terminal import END_OF_DOCUMENT, place
-from prism_lm.index.visible import visible
+from prism_lm.index.visible import visible, visible_token
 
 # Scoped under .prism, and readable on light and dark pages alike.
 STYLE = """<style>
@@ -23,6 +23,11 @@ STYLE = """<style>
 def text(value: object) -> str:
     """Any value as safe text: control characters spelled out, then escaped."""
     return escape(visible(str(value)))
+
+
+def entry(text_of_token: str) -> str:
+    """A vocabulary entry, its spaces shown."""
+    return f'<span class="t">{text(visible_token(text_of_token))}</span>'
 
 
 def page(body: str) -> str:

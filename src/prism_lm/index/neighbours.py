@@ -1,8 +1,9 @@
 """The passages nearest to each prototype: its tokens with the highest c_ti, from different documents.
 
 The strongest tokens of a prototype tend to sit in one document, or in copies of one. So a document
-gives a prototype at most one passage, and passages that read the same (`context_hashes`) count as one. Nothing is
-forgotten: a passage says how often its document activates the prototype, and how many documents repeat it.
+gives a prototype at most one passage, and passages that read the same (`context_hashes`) count as one.
+Nothing is forgotten: a passage says how often its document activates the prototype, and how many documents
+repeat it.
 """
 
 from typing import NamedTuple, Self
@@ -46,7 +47,8 @@ class Candidates(NamedTuple):
 
 
 class Neighbours:
-    """Keeps the best `kept` passages of each prototype.  Memory: at most 56 x `kept` bytes a prototype, twice over."""
+    """Keeps the best `kept` passages of each prototype.  Memory: at most 56 x `kept` bytes a prototype,
+    twice over."""
 
     def __init__(self, num_prototypes: int, kept: int) -> None:
         self._num_prototypes = num_prototypes
@@ -56,7 +58,8 @@ class Neighbours:
         self._bar = np.full(num_prototypes, -np.inf, dtype=np.float32)
 
     def update(self, block: Block) -> None:
-        """Adds one block; blocks come in order of position, so a document is cut by neighbouring blocks only."""
+        """Adds one block; blocks come in order of position, so a document is cut by neighbouring blocks
+        only."""
         groups = _same_document(self._open.joined(best_in_documents(block, self._num_prototypes)))
         unfinished = groups.documents == block.documents[-1]
         self._open = groups.take(unfinished)
@@ -81,7 +84,8 @@ class Neighbours:
 
 
 def best_in_documents(block: Block, num_prototypes: int) -> Candidates:
-    """For each prototype and document of the block: the strongest token (the first among equals), and how many."""
+    """For each prototype and document of the block: the strongest token (the first among equals), and how
+    many."""
     first, last = int(block.documents[0]), int(block.documents[-1])
     step = max(1, _TABLE_ENTRIES // num_prototypes)
     places = block.firings.positions - block.start

@@ -1,4 +1,5 @@
-"""A passage: one token of the corpus that activates a prototype, in its context, with document and offsets."""
+"""A passage: one token of the corpus that activates a prototype, in its context, with document and
+offsets."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,13 +15,15 @@ TOKENS_BEFORE, TOKENS_AFTER = 32, 16
 
 @dataclass(frozen=True, kw_only=True)
 class Passage:
-    """A token of a document that activates a prototype. It is a neighbour of the prototype: near it, not its cause.
+    """A token of a document that activates a prototype. It is a neighbour of the prototype: near it, not
+    its cause.
 
     `start`, `end`, `context_start` and `context_end` are character offsets in the document's text.
     """
 
     kind: str
-    """neighbour (at the top), band (drawn from a band of activation) or nearest (of a prototype never active)."""
+    """neighbour (at the top), band (drawn from a band of activation) or nearest (of a prototype never
+    active)."""
     band: int | None
     """For kind band: 0 is the weakest."""
     activation: float
@@ -44,7 +47,8 @@ class Passage:
     firings_in_document: int | None
     """For kind neighbour: tokens of the document where the prototype is active."""
     copies: int | None
-    """For kind neighbour: documents, this one included, whose strongest passage reads the same; at least so many."""
+    """For kind neighbour: documents, this one included, whose strongest passage reads the same; at least
+    so many."""
 
     @property
     def is_separator(self) -> bool:

@@ -23,7 +23,8 @@ SortKey = Literal["mass", "usage", "coverage"]
 
 
 class PrototypeIndex:
-    """What one pass over a corpus found out about each prototype of a run. Open it with `PrototypeIndex.open`."""
+    """What one pass over a corpus found out about each prototype of a run. Open it with
+    `PrototypeIndex.open`."""
 
     def __init__(self, run: Run, manifest: Manifest, corpus_path: Path) -> None:
         self.run = run
@@ -49,7 +50,8 @@ class PrototypeIndex:
         if manifest.sources["run"] != opened.hash:
             raise UserError(
                 f"{folder} is the index of another model (hash {manifest.sources['run'][:12]}, this run has "
-                f"{opened.hash[:12]}); make it again with: prism index {opened.path} --corpus CORPUS --overwrite"
+                f"{opened.hash[:12]}); make it again with: prism index {opened.path} --corpus CORPUS "
+                f"--overwrite"
             )
         verify_files(folder, manifest)
         return cls(opened, manifest, Path(corpus or manifest.configuration["corpus"]))
@@ -80,13 +82,15 @@ class PrototypeIndex:
 
         if not self.corpus_path.exists():
             raise UserError(
-                f"{self.corpus_path}, the corpus that {self.path} was made of, is not there; say where it is with --corpus"
+                f"{self.corpus_path}, the corpus that {self.path} was made of, is not there; say where it "
+                f"is with --corpus"
             )
         corpus = Corpus.open(self.corpus_path)
         if corpus.hash != self.manifest.sources["corpus"]:
             raise UserError(
                 f"{self.path} was made of another corpus than {self.corpus_path} (hash "
-                f"{self.manifest.sources['corpus'][:12]}, this one has {corpus.hash[:12]}); give that one with --corpus"
+                f"{self.manifest.sources['corpus'][:12]}, this one has {corpus.hash[:12]}); give that one "
+                f"with --corpus"
             )
         return corpus
 
@@ -123,7 +127,8 @@ class PrototypeIndex:
         """Raises UserError unless the prototype exists."""
         if not 0 <= prototype < self.num_prototypes:
             raise UserError(
-                f"prototype {prototype} is not in the bank of {self.run.path}; expected 0 to {self.num_prototypes - 1}"
+                f"prototype {prototype} is not in the bank of {self.run.path}; expected 0 to "
+                f"{self.num_prototypes - 1}"
             )
 
     def rows(

@@ -1,7 +1,7 @@
 """A uniform sample of each prototype's firings: where activation is middling or weak, what does the text say?
 
-The sample of a prototype is the `kept` firings with the smallest hash of (prototype, position): uniform, and a
-property of the corpus, whatever the order or the batches in which it was read.
+The sample of a prototype is the `kept` firings with the smallest hash of (prototype, position): uniform,
+and a property of the corpus, whatever the order or the batches in which it was read.
 """
 
 from typing import NamedTuple, Self
@@ -70,10 +70,11 @@ def by_activation(sample: Sample) -> Sample:
 
 
 def bands(sample: Sample, num_bands: int, per_band: int) -> tuple[Sample, Integers]:
-    """`per_band` firings from each of `num_bands` equal bands of activation, and the band of each (0: the weakest).
+    """`per_band` firings from each of `num_bands` equal bands of activation, and the band of each (0: the
+    weakest).
 
-    Within a band the lowest priorities are taken: a uniform choice. Ordered by prototype, falling band, and falling
-    activation.
+    Within a band the lowest priorities are taken: a uniform choice. Ordered by prototype, falling band,
+    and falling activation.
     """
     ordered = by_activation(sample)
     starts = run_starts(ordered.prototypes)
@@ -86,7 +87,8 @@ def bands(sample: Sample, num_bands: int, per_band: int) -> tuple[Sample, Intege
 
 
 def quantiles(sample: Sample, num_prototypes: int, levels: tuple[float, ...]) -> Doubles:
-    """[K, levels]: quantiles of activation where active, of the sample (nearest rank); NaN for a prototype never active."""
+    """[K, levels]: quantiles of activation where active, of the sample (nearest rank); NaN for a prototype
+    never active."""
     ordered = by_activation(sample)
     result = np.full((num_prototypes, len(levels)), np.nan)
     starts = run_starts(ordered.prototypes)

@@ -1,8 +1,9 @@
 """The words of a signature: what a prototype raises and lowers, more than prototypes do on average.
 
-The signature s_i = W p_i of (4) is centred twice. Over the vocabulary, since logits are defined up to a constant.
-And over the prototypes: s_mean = W p_mean, with p_mean the mean of the bank weighted by mass, is what the whole bank
-does per unit of activation - mostly the frequencies of words - and hides what is special about one prototype.
+The signature s_i = W p_i of (4) is centred twice. Over the vocabulary, since logits are defined up to a
+constant. And over the prototypes: s_mean = W p_mean, with p_mean the mean of the bank weighted by mass, is
+what the whole bank does per unit of activation - mostly the frequencies of words - and hides what is
+special about one prototype.
 """
 
 from typing import NamedTuple
@@ -31,8 +32,8 @@ class SignatureWords(NamedTuple):
 def signature_words(model: PrismForCausalLM, mass: Doubles, number: int, vocabulary: int) -> SignatureWords:
     """The `number` most raised and most lowered of the first `vocabulary` entries, for every prototype.
 
-    Entries beyond `vocabulary` are padding of the embedding that no text uses. Where no prototype has any mass the
-    plain mean of the bank is taken. In chunks: no K x V matrix is kept.
+    Entries beyond `vocabulary` are padding of the embedding that no text uses. Where no prototype has any
+    mass the plain mean of the bank is taken. In chunks: no K x V matrix is kept.
     """
     bank = model.bank.weight
     weights = mass / mass.sum() if mass.sum() > 0 else np.full(mass.shape, 1 / mass.shape[0])

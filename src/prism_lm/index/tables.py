@@ -1,6 +1,7 @@
 """The three tables of an index, as parquet: prototypes, examples, triggers.
 
-They are written a slice of prototypes at a time, ordered by prototype, so that reading one card touches one row group.
+They are written a slice of prototypes at a time, ordered by prototype, so that reading one card touches
+one row group.
 """
 
 from collections.abc import Mapping

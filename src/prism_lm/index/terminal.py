@@ -1,4 +1,5 @@
-"""Pieces that cards and traces put on a terminal. Text is never read as markup, and never drives the terminal."""
+"""Pieces that cards and traces put on a terminal. Text is never read as markup, and never drives the
+terminal."""
 
 import io
 from collections.abc import Iterable
@@ -52,7 +53,8 @@ def keep_start(text: str, width: int) -> str:
 
 
 def in_context(passage: Passage, width: int, *, aligned: bool = True) -> Text:
-    """A passage in one line of `width` cells with its token highlighted; `aligned`: tokens stand below each other."""
+    """A passage in one line of `width` cells with its token highlighted; `aligned`: tokens stand below
+    each other."""
     token = END_OF_DOCUMENT if passage.is_separator else visible(passage.token)
     token = f"▸{keep_start(token, max(1, width // 2))}◂"
     room = max(0, width - cell_len(token))

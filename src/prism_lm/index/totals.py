@@ -15,7 +15,8 @@ class Totals:
         self.mass = np.zeros(num_prototypes, dtype=np.float64)
         """[K]: sum over tokens of a_ti."""
         self.coverage = np.full(num_prototypes, -np.inf, dtype=np.float32)
-        """[K]: max over tokens of c_ti, active or not: the prototype's term of R1 (7), over the whole corpus."""
+        """[K]: max over tokens of c_ti, active or not: the prototype's term of R1 (7), over the whole
+        corpus."""
         self.nearest = np.full(num_prototypes, -1, dtype=np.int64)
         """[K]: the token position where coverage is reached."""
 

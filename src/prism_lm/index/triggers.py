@@ -1,8 +1,9 @@
 """How often a prototype fires on which value: current token, next token, source.
 
-Counts of (prototype, value) pairs are kept sparsely and exactly while they fit. When they do not, each prototype keeps
-its largest counts by the Misra-Gries rule: the next largest count is taken off all of them. A count can then
-be too small, by at most `undercount`, and that is at most usage / (kept + 1); it is never too large.
+Counts of (prototype, value) pairs are kept sparsely and exactly while they fit. When they do not, each
+prototype keeps its largest counts by the Misra-Gries rule: the next largest count is taken off all of
+them. A count can then be too small, by at most `undercount`, and that is at most usage / (kept + 1); it is
+never too large.
 """
 
 from typing import NamedTuple
@@ -25,7 +26,8 @@ class Commonest(NamedTuple):
 
 
 class TriggerCounts:
-    """Counts of (prototype, value).  Memory: 16 bytes for each of at most max(2^20, 2 x K x kept) pairs, thrice over."""
+    """Counts of (prototype, value).  Memory: 16 bytes for each of at most max(2^20, 2 x K x kept) pairs,
+    thrice over."""
 
     def __init__(self, num_prototypes: int, num_values: int, kept: int = KEPT) -> None:
         self._num_values = num_values
@@ -54,7 +56,8 @@ class TriggerCounts:
             self._merge()
 
     def commonest(self, number: int) -> Commonest:
-        """The `number` commonest values of each prototype; among equal counts the smaller value comes first."""
+        """The `number` commonest values of each prototype; among equal counts the smaller value comes
+        first."""
         keys, counts = self._merge()
         prototypes, values = np.divmod(keys, self._num_values)
         order = np.lexsort((values, -counts, prototypes))

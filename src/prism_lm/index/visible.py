@@ -1,13 +1,16 @@
-"""Text of documents as it is safe and useful to show: nothing in it drives a terminal, and white space can be seen."""
+"""Text of documents as it is safe and useful to show: nothing in it drives a terminal, and white space can
+be seen."""
 
 import unicodedata
 
 _SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛"}
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_JOINERS = {"\u200c", "\u200d"}  # part of how many scripts and emoji are written, and harmless
 
 
 def visible(text: str) -> str:
-    """The text in one line: line ends and tabs as signs, every other unseen character spelled out as \\uXXXX."""
+    """The text in one line: line ends and tabs as signs, every other unseen character spelled out as
+    \\uXXXX."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_visible_character, text))
@@ -26,7 +29,7 @@ def visible_token(text: str) -> str:
 def _visible_character(character: str) -> str:
     if character in _SHOWN:
         return _SHOWN[character]
-    if unicodedata.category(character) in _UNSEEN:
+    if character not in _JOINERS and unicodedata.category(character) in _UNSEEN:
         code = ord(character)
         return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
     return character

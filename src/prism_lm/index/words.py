@@ -11,8 +11,8 @@ _BYTE_ENTRY = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 class TokenTexts:
     """Token id -> text.
 
-    An entry that is no whole character reads ⟨E2 80⟩: its bytes. An id beyond the tokenizer's vocabulary (padding of
-    the embedding) reads ⟨id 50300⟩.
+    An entry that is no whole character reads ⟨E2 80⟩: its bytes. An id beyond the tokenizer's vocabulary
+    (padding of the embedding) reads ⟨id 50300⟩.
     """
 
     def __init__(self, tokenizer: Any) -> None:
