@@ -79,15 +79,8 @@ def _lift(lift: float) -> Text:
 
 
 def _neighbours(card: PrototypeCard, width: int, number: int | None) -> list[RenderableType]:
-    where = (
-        "of the training corpus"
-        if card.is_of_training_corpus
-        else "of a corpus that the model was not trained on"
-    )
-    title = Text("neighbours", style="bold").append(
-        f"  the nearest passages {where}, one a document; near the prototype, not yet shown to be its cause",
-        style=QUIET,
-    )
+    note = "  the nearest passages, one a document; near the prototype, not yet shown to be its cause"
+    title = Text("neighbours", style="bold").append(note, style=QUIET)
     if not card.usage:
         title = Text("nearest token", style="bold").append(
             "  though the prototype is not active on it", style=QUIET
