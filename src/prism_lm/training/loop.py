@@ -62,8 +62,8 @@ def train(config: TrainingConfig, progress: Progress | None = None, *, resume: b
             ranks.by_main(lambda: stack.enter_context(folder.locked(config.out)))
             if not resume:
                 ranks.by_main(lambda: folder.begin(config, sources))
-            stack.callback(training.close)
             training.open()
+            stack.callback(training.close)
             training.run(stack.enter_context(stop_on_signals(ranks)))
         return config.out
 
