@@ -90,7 +90,7 @@ def test_a_rival_gives_differences_of_logits(tracer: Tracer) -> None:
 
 
 @given(st.text(max_size=8), st.text(min_size=1, max_size=8), st.integers(1, 6), st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_sum_gives_its_logit(tracer: Tracer, prompt: str, output: str, top: int, against: bool) -> None:
     text = prompt + output
     assume(len(text.encode("utf-8", "replace")) <= 40 and text == text.encode("utf-8", "replace").decode())
@@ -235,9 +235,9 @@ def test_hostile_text_is_shown_and_does_nothing(tracer: Tracer) -> None:
     found = tracer.trace(prompt="a", output=hostile, passages=1)
     for shown in (found.text(100), found._repr_html_(), found.html_document()):
         assert "\x1b" not in shown
-        assert "<script" not in shown
     assert "[bold]" in found.text(100)
     assert "&lt;script&gt;" in found._repr_html_()
+    assert "<script" not in found.html_document()
     for forbidden in ("http://", "https://", " src=", "url("):
         assert forbidden not in found.html_document()
 
@@ -249,4 +249,4 @@ def test_no_line_is_wider_than_the_terminal(given_text: Trace, width: int) -> No
     lines = given_text.text(width).splitlines()
     assert max(map(cell_len, lines)) <= width
     assert any(" residual" in line for line in lines)
-    assert sum("neighbours: near the prototype" in line for line in lines) == 1
+    assert sum("passages are neighbours" in line for line in lines) == 1

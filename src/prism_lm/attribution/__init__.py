@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prism_lm.attribution.prompts import encode_prompt as encode_prompt
     from prism_lm.attribution.traces import Trace as Trace
+    from prism_lm.attribution.tracing import Tracer as Tracer
     from prism_lm.attribution.tracing import trace as trace
     from prism_lm.attribution.writing import write_tokens as write_tokens
 
 _HOME = {
     "Trace": "prism_lm.attribution.traces",
     "encode_prompt": "prism_lm.attribution.prompts",
+    "Tracer": "prism_lm.attribution.tracing",
     "trace": "prism_lm.attribution.tracing",
     "write_tokens": "prism_lm.attribution.writing",
 }
 
-__all__ = list(_HOME)
+__all__ = ["Trace", "Tracer", "encode_prompt", "trace", "write_tokens"]
 
 
 def __getattr__(name: str) -> Any:

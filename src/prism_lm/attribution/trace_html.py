@@ -61,8 +61,10 @@ def _token(trace: Trace, token: TokenTrace) -> str:
     )
     largest = token.largest_part
     rows = [_slice_row(trace, one, largest) for one in token.leading]
-    for name, value in ((f"{token.num_others} others", token.others), ("residual", token.residual)):
-        rows.append(html.row([("q", name), ("n", f"{value:+.2f}"), ("", html.bar(value, largest)), ("", "")]))
+    others, residual = f"{token.others:+.2f}", f"{token.residual:+.2f}"
+    rows.append(html.row([("q", f"{token.num_others} others"), ("n", others), ("", ""), ("", "")]))
+    drawn = html.bar(token.residual, largest)
+    rows.append(html.row([("q", "residual"), ("n", residual), ("", drawn), ("", "")]))
     return f"<details>{head}<table>{''.join(rows)}</table></details>"
 
 

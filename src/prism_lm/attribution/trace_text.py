@@ -20,6 +20,10 @@ from prism_lm.index.terminal import (
 from prism_lm.index.visible import visible, visible_token
 
 _BAR = 10
+_ABOUT_PASSAGES = (
+    "passages are neighbours: at the ▸token◂ the prototype is active, and helps to predict what follows;",
+    "near the prototype, not yet shown to be its cause",
+)
 _LABEL = 18  # cells of "  p4211    +12.34 "
 
 
@@ -44,7 +48,7 @@ def _sentence(trace: Trace) -> list[Text]:
 def _summary(trace: Trace) -> list[Text]:
     what = "logits" if trace.versus is None else f"logits over {visible_token(trace.versus)}"
     share = ""
-    if trace.logit > 0 and 0 <= trace.by_prototypes <= trace.logit:
+    if trace.logit > 0 and trace.by_prototypes >= 0:
         share = f" ({percent(trace.by_prototypes / trace.logit)})"
     count = f"{len(trace.tokens)} token{'s' if len(trace.tokens) > 1 else ''}: "
     line = Text(count, style="bold").append(
@@ -70,8 +74,7 @@ def _leading(trace: Trace, width: int) -> list[RenderableType]:
         lines.append(line.append(words_line(words, max(0, width - cell_len(line.plain)))))
         lines += [each for passage in one.neighbours for each in _passage(passage, width)]
     if any(one.neighbours for one in trace.leading):
-        note = "    passages are neighbours: near the prototype, not yet shown to be its cause"
-        lines.append(Text(note, style=QUIET))
+        lines += [Text(f"    {note}", style=QUIET) for note in _ABOUT_PASSAGES]
     return lines
 
 
@@ -92,8 +95,8 @@ def _token(trace: Trace, token: TokenTrace, width: int) -> list[Text]:
         line = _label(one.prototype, one.slice).append(bar(one.slice, largest, _BAR)).append(" ")
         lines.append(line.append(_behind(prototype, width - _LABEL - _BAR - 1, names)))
     if token.num_others:
-        lines.append(_part(f"{token.num_others} others", token.others, largest))
-    lines.append(_part("residual", token.residual, largest))
+        lines.append(_part(f"{token.num_others} others", token.others))
+    lines.append(_part("residual", token.residual).append(bar(token.residual, largest, _BAR)))
     return lines
 
 
@@ -126,6 +129,6 @@ def _label(prototype: int, value: float) -> Text:
     return line.append(f"{value:+8.2f} ")
 
 
-def _part(name: str, value: float, largest: float) -> Text:
+def _part(name: str, value: float) -> Text:
     line = Text("  ", no_wrap=True, overflow="crop").append(f"{name:<9}", style=QUIET)
-    return line.append(f"{value:+6.2f} ").append(bar(value, largest, _BAR))
+    return line.append(f"{value:+6.2f} ")

@@ -63,8 +63,8 @@ class TokenTrace:
 
     @property
     def largest_part(self) -> float:
-        """The size of the largest part, which the longest bar stands for."""
-        return max(abs(part) for part in (*(one.slice for one in self.leading), self.others, self.residual))
+        """The size of the largest single part, which the longest bar stands for (others are many in one)."""
+        return max(abs(part) for part in (*(one.slice for one in self.leading), self.residual))
 
 
 @dataclass(frozen=True, kw_only=True)

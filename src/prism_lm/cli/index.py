@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -44,7 +44,7 @@ def run(arguments: Arguments) -> int | None:
     """Says what it will cost, makes the index, and says what to look at next."""
     from dataclasses import asdict
 
-    settings = {name: value for name, value in asdict(arguments).items() if name != "json"}
+    settings: dict[str, Any] = {name: value for name, value in asdict(arguments).items() if name != "json"}
     config = IndexConfig(**settings)
 
     from prism_lm.index.build import IndexPlan

@@ -25,7 +25,15 @@ _HOME = {
     "card": "prism_lm.index.cards",
 }
 
-__all__ = list(_HOME)
+__all__ = [
+    "IndexConfig",
+    "IndexPlan",
+    "Passage",
+    "PrototypeCard",
+    "PrototypeIndex",
+    "build_index",
+    "card",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -79,7 +79,7 @@ def _lift(lift: float) -> Text:
 
 
 def _neighbours(card: PrototypeCard, width: int, number: int | None) -> list[RenderableType]:
-    note = "  the nearest passages, one a document; near the prototype, not yet shown to be its cause"
+    note = "  the nearest passages, one a document; active at the ▸token◂; not yet shown to be its cause"
     title = Text("neighbours", style="bold").append(note, style=QUIET)
     if not card.usage:
         title = Text("nearest token", style="bold").append(

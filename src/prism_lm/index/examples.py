@@ -21,7 +21,7 @@ def choose_examples(
     parts = [_top(candidates, neighbours), _drawn(sample, num_bands, per_band), _nearest(candidates, totals)]
     sizes = [part["prototype"].shape[0] for part in parts]
     kind = np.repeat(np.arange(len(KINDS)), sizes)
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    columns: Columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.lexsort((columns["rank"], kind, columns["prototype"]))
     columns = {name: column[order] for name, column in columns.items()}
     for name in ("band", "firings_in_document", "copies"):

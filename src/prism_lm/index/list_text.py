@@ -28,7 +28,7 @@ def prototype_list(index: PrototypeIndex, rows: list[dict[str, Any]], width: int
             format_count(row["usage"]),
             percent(row["usage_share"]),
             percent(row["mass_share"]),
-            f"{row['coverage']:.2f}",
+            f"{row['coverage']:.3f}",
             _raises(row, room // 2),
             _fires(index, row["prototype"]),
         )

@@ -1,5 +1,7 @@
 """Opening a run as a prototype model, with the refusals that belong to it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -35,15 +37,30 @@ def load_model(run: Run, device: Literal["auto", "cpu", "cuda"] = "auto") -> "Pr
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("the device cuda was asked for and torch finds none; use --device cpu")
     place = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
-    model: PrismForCausalLM = PrismForCausalLM.from_pretrained(run.path, dtype=torch.float32)
+    with _without_bars():
+        model = PrismForCausalLM.from_pretrained(run.path, dtype=torch.float32)
     return model.to(place).eval()
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Keeps transformers from drawing a bar for a load of a second; the setting is put back."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def load_tokenizer(run: Run, model: "PrismForCausalLM") -> "tuple[PreTrainedTokenizerFast, int]":
     """The run's tokenizer, and the id of the separator that stood between its training documents."""
-    from transformers import AutoTokenizer
+    from prism_lm.corpus.tokenizer import load_fast
 
-    return AutoTokenizer.from_pretrained(str(run.path)), int(model.config.eos_token_id)
+    return load_fast(str(run.path)), int(model.config.eos_token_id)
 
 
 def sequence_length(run: Run) -> int:

@@ -35,15 +35,15 @@ class Candidates(NamedTuple):
     def empty(cls) -> Self:
         """No candidates."""
         types = (np.int64, np.int64, np.float32, np.int64, np.uint64, np.int64, np.int64)
-        return cls(*(np.zeros(0, dtype=kind) for kind in types))
+        return cls._make(np.zeros(0, dtype=kind) for kind in types)
 
     def take(self, rows: npt.NDArray[np.generic]) -> Self:
         """The rows chosen by indices or by a mask."""
-        return type(self)(*(column[rows] for column in self))
+        return self._make(column[rows] for column in self)
 
     def joined(self, other: Self) -> Self:
         """These and then the others."""
-        return type(self)(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        return self._make(np.concatenate(pair) for pair in zip(self, other, strict=True))
 
 
 class Neighbours:
@@ -92,7 +92,8 @@ def best_in_documents(block: Block, num_prototypes: int) -> Candidates:
     parts = Candidates.empty()
     for low in range(first, last + 1, step):
         stop = int(np.searchsorted(block.documents, min(low + step, last + 1)))
-        span = slice(*np.searchsorted(places, (np.searchsorted(block.documents, low), stop)))
+        begin = int(np.searchsorted(block.documents, low))
+        span = slice(int(np.searchsorted(places, begin)), int(np.searchsorted(places, stop)))
         if span.stop > span.start:
             parts = parts.joined(_best_of_span(block, places[span], span, low, num_prototypes))
     return parts

@@ -53,7 +53,8 @@ class Reader:
     @torch.inference_mode()
     def _select(self, tokens: Integers, progress: Progress) -> tuple[Integers, Floats, Floats, Integers]:
         bank, active = self.model.bank.weight, self.model.config.active_prototypes
-        ids, cosines = [], []
+        ids: list[Tensor] = []
+        cosines: list[Tensor] = []
         nearest = torch.full((bank.shape[0],), -torch.inf, device=bank.device)
         nearest_at = torch.zeros(bank.shape[0], dtype=torch.int64, device=bank.device)
         for begin, batch in self._batches(tokens, bank.device):

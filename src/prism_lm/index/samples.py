@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
     def take(self, rows: npt.NDArray[np.generic]) -> Self:
         """The rows chosen by indices or by a mask."""
-        return type(self)(*(column[rows] for column in self))
+        return self._make(column[rows] for column in self)
 
 
 class Samples:
@@ -46,7 +46,7 @@ class Samples:
         if chosen.shape[0] == 0:
             return
         new = Sample(firings.prototypes, firings.positions, firings.activations, priorities).take(chosen)
-        merged = Sample(*(np.concatenate(pair) for pair in zip(self._kept, new, strict=True)))
+        merged = Sample._make(np.concatenate(pair) for pair in zip(self._kept, new, strict=True))
         keys = (merged.prototypes.astype(np.uint64) << _PRIORITY_BITS) | merged.priorities
         merged = merged.take(np.argsort(keys, kind="stable"))
         ranks = ranks_in_runs(merged.prototypes)
