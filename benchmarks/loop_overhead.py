@@ -1,7 +1,7 @@
 """What the training loop costs over a bare loop with the same dense model, loss and optimiser.
 
 Both train in turns, a few steps each, in one process, so that whatever else the machine does meets both. The
-bare loop has its batches in memory and does nothing but forward, backward, clipping and AdamW; ours also reads
+bare loop has its batches in memory and does nothing but forward, backward, clipping and AdamW; ours reads
 and orders the data, schedules, counts, notes the terms of each step and writes a line of metrics every ten
 steps. Checkpoints and held-out passes are off. Printed: the ratio of the two times over rounds, as wall time
 and as processor time.

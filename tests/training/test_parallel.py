@@ -67,3 +67,11 @@ def test_bfloat16_follows_float32(configure, launcher):
     assert {tensor.dtype for tensor in weights(narrow).values()} == {
         next(iter(weights(exact).values())).dtype
     }
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_compiled_layers_train_the_same_model_under_the_same_names(configure, launcher, processes):
+    plain, compiled = configure("plain"), configure("compiled", runtime={"compile": True, "sharding": "full"})
+    launcher.run(plain)
+    launcher.run(compiled, processes=processes, fault="compile_without_code")
+    assert largest_difference(weights(plain), weights(compiled)) < 1e-4
