@@ -16,7 +16,7 @@ from prism_lm.training.config import Recipe, TrainingConfig
 from prism_lm.training.recipes import quickstart as quickstart_recipe
 
 INTERRUPTED = 130
-VOCABULARY = 4096
+VOCABULARY = 2048
 HELD_OUT = 0.02
 
 
@@ -31,11 +31,11 @@ class Arguments:
 
     out: Path = Path("prism-quickstart")
     """Folder for the corpus and the run."""
-    prompt: str = "Return the"
+    prompt: str = "Return a"
     """How the sentence begins."""
     seed: int = 0
     """Of the sentence."""
-    max_bytes: int = 4_000_000
+    max_bytes: int = 2_000_000
     """Documentation to read, at most, in bytes of text."""
     steps: int | None = None
     """Training steps. Without it: those of the recipe."""
