@@ -8,6 +8,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from prism_lm.artifacts import UserError
+from prism_lm.corpus import word_cache
 from prism_lm.corpus.byte_level import byte_lengths
 from prism_lm.corpus.encode import EncodedBatch, Encoder, split_text
 from prism_lm.corpus.tokenizer import CorpusTokenizer, as_corpus_tokenizer
@@ -39,9 +40,9 @@ def slices(batch: EncodedBatch) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def slow_encoder(tokenizer: CorpusTokenizer) -> Encoder:
-    """The same tokenizer, asked for its own offsets."""
+    """The same tokenizer, asked for all tokens and its own offsets."""
     encoder = Encoder(tokenizer)
-    encoder._lengths = None
+    encoder._lengths = encoder._words = None
     return encoder
 
 
@@ -52,6 +53,67 @@ def test_byte_level_spans_equal_those_of_the_tokenizer(tokenizer: CorpusTokenize
     assert fast.ids.tolist() == slow.ids.tolist()
     assert fast.counts.tolist() == slow.counts.tolist()
     assert fast.spans.tolist() == slow.spans.tolist()
+
+
+BLANKS = st.text(
+    st.sampled_from("a'sl1é東_ \n\t\r\v\x1c\x1f\x85\xa0\u180e\u2009\u200b\u2028\u3000\ufeff\0"), max_size=40
+)
+
+
+@given(st.lists(BLANKS, max_size=4))
+def test_words_have_the_tokens_that_they_have_in_the_text(
+    tokenizer: CorpusTokenizer, texts: list[str]
+) -> None:
+    encoder = Encoder(tokenizer)
+    assert encoder._words is not None
+    assert encoder.encode(texts).ids.tolist() == slow_encoder(tokenizer).encode(texts).ids.tolist()
+
+
+def test_blanks_are_those_of_the_tokenizer(tokenizer: CorpusTokenizer) -> None:
+    """Every character of Unicode between two letters."""
+    characters = [chr(code) for code in range(0x11_0000) if not 0xD800 <= code < 0xE000]
+    texts = [
+        "".join(f"a {c}b{c} c" for c in characters[i : i + 4096]) for i in range(0, len(characters), 4096)
+    ]
+    for text in texts[:8] + texts[8::40]:
+        parts = [
+            text[start:end] for _, (start, end) in tokenizer.backend.pre_tokenizer.pre_tokenize_str(text)
+        ]
+        cuts = set(np.cumsum([len(part) for part in parts]).tolist())
+        ours = np.cumsum([len(word) for word in word_cache._WORD.findall(text)]).tolist()
+        assert set(ours) <= cuts
+
+
+def test_full_cache_of_words_starts_again(
+    tokenizer: CorpusTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(word_cache, "MAX_WORDS", 8)
+    monkeypatch.setattr(word_cache, "LONGEST_KEPT", 4)
+    texts = ["the fox ran over the hill and the dog ran after the fox", "the fox"]
+    encoder = Encoder(tokenizer)
+    for each in ([texts[0]], texts, ["", "another hill"], texts):
+        assert encoder.encode(each).ids.tolist() == slow_encoder(tokenizer).encode(each).ids.tolist()
+    assert encoder._words is not None
+    assert all(len(word) <= 4 for word in encoder._words._known)
+
+
+def test_words_are_looked_up_only_where_the_tokenizer_cuts_so(tokenizer: CorpusTokenizer) -> None:
+    from tokenizers import AddedToken
+
+    def grown(change: Callable[[Tokenizer], object]) -> Tokenizer:
+        backend = Tokenizer.from_str(tokenizer.backend.to_str())
+        change(backend)
+        return backend
+
+    byte_level = pre_tokenizers.ByteLevel
+    assert word_cache.cuts_like_gpt2(tokenizer.backend)
+    for change in (
+        lambda b: setattr(b, "pre_tokenizer", byte_level(add_prefix_space=False, use_regex=False)),
+        lambda b: setattr(b, "pre_tokenizer", byte_level(add_prefix_space=True)),
+        lambda b: setattr(b, "pre_tokenizer", pre_tokenizers.Sequence([byte_level(add_prefix_space=False)])),
+        lambda b: b.add_tokens([AddedToken("the fox", special=False)]),
+    ):
+        assert not word_cache.cuts_like_gpt2(grown(change))
 
 
 @given(TEXTS)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from prism_lm.artifacts.errors import UserError
 from prism_lm.corpus.byte_level import Spans, byte_lengths, byte_spans
 from prism_lm.corpus.tokenizer import CorpusTokenizer
+from prism_lm.corpus.word_cache import WordCache, cuts_like_gpt2
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -57,6 +58,8 @@ class Encoder:
         self._separator_id = tokenizer.separator_id
         self._lengths = byte_lengths(tokenizer.backend)
         self._max_piece = max_piece
+        plain = self._lengths is not None and cuts_like_gpt2(tokenizer.backend)
+        self._words = WordCache(tokenizer.backend) if plain else None
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """Tokens and spans of `texts`, none of which may hold a lone surrogate.
@@ -80,9 +83,16 @@ class Encoder:
         if self._lengths is None:
             encodings = self._backend.encode_batch(pieces, add_special_tokens=False)
             ids, counts = _ids(encodings)
-            return ids, _concatenated([_offsets(encoding) for encoding in encodings]), counts
-        ids, counts = _ids(self._backend.encode_batch_fast(pieces, add_special_tokens=False))
+            return ids, _concatenated(list(map(_offsets, encodings))), counts
+        ids, counts = self._byte_level_ids(pieces)
         return ids, self._byte_level_spans(pieces, self._lengths[ids], counts), counts
+
+    def _byte_level_ids(self, pieces: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        if self._words is None:
+            return _ids(self._backend.encode_batch_fast(pieces, add_special_tokens=False))
+        parts = self._words.encode(pieces)
+        counts = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32), counts
 
     def _byte_level_spans(
         self, pieces: list[str], token_lengths: NDArray[np.int64], counts: NDArray[np.int64]
@@ -93,12 +103,8 @@ class Encoder:
         found = np.bincount(
             np.repeat(np.arange(len(pieces)), counts), weights=token_lengths, minlength=len(pieces)
         )
-        spans = (
-            byte_spans(token_lengths, b"".join(raw), int(characters.sum()))
-            if (found == sizes).all()
-            else None
-        )
-        if spans is not None:
+        if (found == sizes).all():
+            spans = byte_spans(token_lengths, b"".join(raw), int(characters.sum()))
             spans -= np.repeat((np.cumsum(characters) - characters).astype(np.uint32), counts)[:, None]
             return spans
         # An added token swallowed the blanks around it: the tokenizer itself must say where its tokens lie.
