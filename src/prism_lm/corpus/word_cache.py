@@ -26,7 +26,7 @@ _WORD = re.compile(f" ?[^{_BLANK}]+|[{_BLANK}]+(?![^{_BLANK}])|[{_BLANK}]+")
 
 
 def cuts_like_gpt2(backend: "Tokenizer") -> bool:
-    """Whether a byte-level tokenizer cuts by the expression of GPT-2, and has no entry that goes before it."""
+    """Whether a byte-level tokenizer cuts by the expression of GPT-2, and by no entry before it."""
     settings = json.loads(backend.to_str())
     step = settings["pre_tokenizer"]
     all_special = all(entry["special"] for entry in settings["added_tokens"])
