@@ -8,32 +8,69 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prism_lm.artifacts.errors import GateFailed as GateFailed
-    from prism_lm.artifacts.errors import PrismError as PrismError
-    from prism_lm.artifacts.errors import UserError as UserError
+    from prism_lm.artifacts.errors import GateFailed, PrismError, UserError
+    from prism_lm.artifacts.run import open_run
+    from prism_lm.attribution import Trace, trace
+    from prism_lm.corpus import Corpus
+    from prism_lm.corpus.config import PrepareConfig
+    from prism_lm.corpus.prepare import prepare
+    from prism_lm.index.build import build_index
+    from prism_lm.index.config import IndexConfig
+    from prism_lm.index.prototype_index import PrototypeIndex
+    from prism_lm.model import Control, PrismConfig, PrismForCausalLM
+    from prism_lm.training import RECIPES, TrainingConfig, train
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "PrismError": "prism_lm.artifacts.errors",
-    "UserError": "prism_lm.artifacts.errors",
-    "GateFailed": "prism_lm.artifacts.errors",
-    "Corpus": "prism_lm.corpus",
-    "PrepareConfig": "prism_lm.corpus.config",
-    "prepare": "prism_lm.corpus.prepare",
-    "PrismConfig": "prism_lm.model",
-    "PrismForCausalLM": "prism_lm.model",
-    "Control": "prism_lm.model",
-}
+__all__ = [
+    "RECIPES",
+    "Control",
+    "Corpus",
+    "GateFailed",
+    "IndexConfig",
+    "PrepareConfig",
+    "PrismConfig",
+    "PrismError",
+    "PrismForCausalLM",
+    "PrototypeIndex",
+    "Trace",
+    "TrainingConfig",
+    "UserError",
+    "__version__",
+    "build_index",
+    "open_run",
+    "prepare",
+    "trace",
+    "train",
+]
 
-__all__ = ["__version__", *_HOME]
+_HOME = {
+    "Control": "model",
+    "Corpus": "corpus",
+    "GateFailed": "artifacts.errors",
+    "IndexConfig": "index.config",
+    "PrepareConfig": "corpus.config",
+    "PrismConfig": "model",
+    "PrismError": "artifacts.errors",
+    "PrismForCausalLM": "model",
+    "PrototypeIndex": "index.prototype_index",
+    "RECIPES": "training.recipes",
+    "Trace": "attribution.traces",
+    "TrainingConfig": "training.config",
+    "UserError": "artifacts.errors",
+    "build_index": "index.build",
+    "open_run": "artifacts.run",
+    "prepare": "corpus.prepare",
+    "trace": "attribution.tracing",
+    "train": "training.loop",
+}
 
 
 def __getattr__(name: str) -> Any:
     """The public name `name`, from the module that defines it."""
     if name not in _HOME:
         raise AttributeError(f"module 'prism_lm' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"prism_lm.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

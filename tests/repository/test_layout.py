@@ -39,6 +39,11 @@ def test_every_public_name_loads(name):
     assert getattr(prism_lm, name) is not None
 
 
+def test_all_lists_what_can_be_loaded():
+    assert sorted({*prism_lm._HOME, "__version__"}) == sorted(prism_lm.__all__)
+    assert set(prism_lm.__all__) <= set(dir(prism_lm))
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = prism_lm.nonsense
