@@ -1,11 +1,12 @@
 """`prism prepare`: files, folders and data sets -> a corpus."""
 
-import json
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
+from rich.text import Text
 
 from prism_lm.artifacts.units import format_bytes, format_count, format_seconds
 from prism_lm.cli import console
@@ -24,7 +25,7 @@ class Arguments:
     names); or the word installed: the docstrings of the Python packages on this machine.
     """
 
-    sources: tyro.conf.Positional[tuple[str, ...]]
+    sources: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="SOURCE...")]
     """Where the text is."""
     out: Path
     """The corpus folder to make."""
@@ -85,7 +86,7 @@ def run(arguments: Arguments) -> None:
     if config.held_out:
         made.append(Corpus.open(config.held_out_path))
     if arguments.json:
-        print(json.dumps([{"path": str(corpus.path), **asdict(corpus.manifest)} for corpus in made]))
+        console.show_json([{"path": str(corpus.path), **asdict(corpus.manifest)} for corpus in made])
     else:
         _report(made)
 
@@ -102,7 +103,7 @@ def _announce(config: PrepareConfig, arguments: Arguments) -> None:
 
     needed = estimate(config)
     if arguments.plan and arguments.json:
-        print(json.dumps(asdict(needed)))
+        console.show_json(asdict(needed))
         return
     text = "unknown" if needed.text_bytes is None else f"about {format_bytes(needed.text_bytes)}"
     disk = "unknown" if needed.disk_bytes is None else f"about {format_bytes(needed.disk_bytes)}"
@@ -117,7 +118,7 @@ def _announce(config: PrepareConfig, arguments: Arguments) -> None:
 def _report(made: "list[Corpus]") -> None:
     for corpus in made:
         figures = corpus.manifest.figures
-        console.show(
+        _say(
             f"made     {corpus.path}: {format_count(corpus.num_documents)} documents from "
             f"{format_count(figures['sources'])} sources, {format_bytes(figures['text_bytes'])} of text, "
             f"{format_count(corpus.num_tokens)} tokens, vocabulary {corpus.vocab_size:,}"
@@ -125,15 +126,18 @@ def _report(made: "list[Corpus]") -> None:
     figures = made[0].manifest.figures
     for kind, count in figures["skipped"].items():
         examples = "; ".join(figures["skipped_examples"][kind])
-        console.show(f"skipped  {count:,} of kind {kind}: {console.visible(examples)}")
-    console.show(f"took     {format_seconds(figures['seconds'])}")
-    console.show(f"next     {_next_command(made)}")
+        _say(f"skipped  {count:,} of kind {kind}: {console.visible(examples)}")
+    _say(f"took     {format_seconds(figures['seconds'])}")
+    _say(f"next     {_next_command(made)}")
 
 
 def _next_command(made: "list[Corpus]") -> str:
-    import shlex
-
     held_out = ["--held-out", str(made[1].path)] if len(made) > 1 else []
     return shlex.join(
         ["prism", "train", "quickstart", "--corpus", str(made[0].path), *held_out, "--out", "run"]
     )
+
+
+def _say(line: str) -> None:
+    """A line of the result, never broken: it holds paths and a command to copy."""
+    console.stdout().print(Text(line), soft_wrap=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prism_lm.corpus.config import PrepareConfig
 from prism_lm.corpus.files import SourceFile
+from prism_lm.corpus.installed import DEFAULT_MAX_BYTES
 from prism_lm.corpus.problems import Problems
 from prism_lm.corpus.sources import INSTALLED, Source, find_sources
 
@@ -16,7 +17,6 @@ BYTES_PER_TOKEN = 3.5  # English text, byte-level BPE of a few thousand entries
 DISK_PER_TOKEN = 2 + 8  # id and span
 COMPRESSED_TEXT = 0.45
 BASE_MEMORY = 500 * 2**20  # the libraries, and the batches under way
-INSTALLED_BYTES = 30 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def text_bytes(sources: Sequence[Source], config: PrepareConfig) -> int | None:
         if source.files:
             size: int | None = sum(map(_text_size, source.files))
         else:
-            size = INSTALLED_BYTES if source.given == INSTALLED else None
+            size = DEFAULT_MAX_BYTES if source.given == INSTALLED else None
         if config.max_bytes is not None:
             size = config.max_bytes if size is None else min(size, config.max_bytes)
         if size is None:
