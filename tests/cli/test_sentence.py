@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from prism_lm.artifacts.errors import UserError
 from prism_lm.attribution.tracing import Tracer
-from prism_lm.cli.sentence import TRIES, Writer, end_of_sentence, first_change, leaders, reach, words
+from prism_lm.cli.sentence import Writer, end_of_sentence, first_change, leaders, reach, words
 from prism_lm.cli.story import marked
 from prism_lm.model import Control
 
@@ -79,19 +79,34 @@ def test_first_change_is_the_first_that_changes(writer):
         ranked = leaders(other.apart(before))
         change = first_change(other, before, ranked)
         if change is None:
-            assert all(other.sentence(Control.off([prototype])) == before for prototype in ranked[:TRIES])
+            assert other.sentence(Control.off(ranked)) == before
             continue
         changes.append(change)
-        assert ranked[: len(change.in_vain) + 1] == [*change.in_vain, change.prototype]
-        assert all(other.sentence(Control.off([prototype])) == before for prototype in change.in_vain)
-        assert other.sentence(Control.off([change.prototype])) == change.after != before
+        assert all(
+            other.sentence(Control.off([prototype])) == before for prototype in ranked[: change.rank - 1]
+        )
+        assert list(change.prototypes) in (
+            [ranked[change.rank - 1 : change.rank], ranked[: len(change.prototypes)]]
+        )
+        assert other.sentence(Control.off(change.prototypes)) == change.after != before
     assert changes
+
+
+def test_several_together_where_no_single_one_is_enough(writer, monkeypatch):
+    written = {(1,): [9], (2,): [9], (3,): [9], (1, 2): [9], (1, 2, 3): [8]}
+    monkeypatch.setattr(
+        Writer, "sentence", lambda self, control: written[tuple(prototype for prototype, _ in control.gains)]
+    )
+    change = first_change(writer, [9], [1, 2, 3])
+    assert change == ((1, 2, 3), 4, [8])
+    written[1, 2, 3] = [9]
+    assert first_change(writer, [9], [1, 2, 3]) is None
 
 
 def test_reach_against_a_loop_over_tokens(writer):
     ids = writer.sentence()
     prototype = leaders(writer.apart(ids))[0]
-    found = reach(writer, ids, prototype)
+    found = reach(writer, ids, [prototype])
     text = writer.prompt_ids + ids
     model = writer.tracer.model
     with torch.no_grad():

@@ -15,7 +15,7 @@ from prism_lm.model import Control
 TOKENS = 40
 SHORTEST = 6
 TEMPERATURE = 0.6
-TRIES = 10
+TRIES = 40  # prototypes that are switched off alone, before several are together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,25 +126,28 @@ def leaders(apart: TakenApart) -> list[int]:
 
 
 class Change(NamedTuple):
-    """The first of the leading prototypes without which the model writes something else."""
+    """What has to be off for the model to write something else."""
 
-    prototype: int
-    in_vain: tuple[int, ...]
-    """Those before it: the text is the same without them."""
+    prototypes: tuple[int, ...]
+    """One, or the first few by their say where no single one is enough."""
+    rank: int
+    """1 for the one with the largest say. Any single prototype before it leaves the text as it was."""
     after: list[int]
 
 
 def first_change(writer: Writer, before: list[int], ranked: Sequence[int]) -> Change | None:
-    """Switches the leading prototypes off, one at a time from the first, until the text differs."""
-    for tried, prototype in enumerate(ranked[:TRIES]):
-        after = writer.sentence(Control.off([prototype]))
+    """Switches leading prototypes off until the text differs: each alone, in order; then the first 2, 3, ..."""
+    alone = [(prototype,) for prototype in ranked[:TRIES]]
+    together = [tuple(ranked[:number]) for number in range(2, len(ranked) + 1)]
+    for tried, prototypes in enumerate([*alone, *together], start=1):
+        after = writer.sentence(Control.off(prototypes))
         if after != before:
-            return Change(prototype, tuple(ranked[:tried]), after)
+            return Change(prototypes, tried if len(prototypes) == 1 else len(alone) + 1, after)
     return None
 
 
 class Reach(NamedTuple):
-    """What switching a prototype off does to the next-token predictions along a text, by (11)."""
+    """What switching prototypes off does to the next-token predictions along a text, by (11)."""
 
     tokens: int
     touched: int
@@ -156,13 +159,14 @@ class Reach(NamedTuple):
 
 
 @torch.inference_mode()
-def reach(writer: Writer, ids: list[int], prototype: int) -> Reach:
+def reach(writer: Writer, ids: list[int], prototypes: Sequence[int]) -> Reach:
     """One forward pass without and one with the control, compared token by token."""
     model = writer.tracer.model
     text = torch.tensor([writer.prompt_ids + ids], device=model.device)
     plain = model(input_ids=text, output_prototypes=True)
-    edited = model(input_ids=text, control=Control.off([prototype]))
-    active = ((plain.active_ids == prototype) & (plain.activations > 0)).any(dim=-1)[0]
+    edited = model(input_ids=text, control=Control.off(prototypes))
+    edited_ids = torch.tensor(prototypes, device=model.device)
+    active = (torch.isin(plain.active_ids, edited_ids) & (plain.activations > 0)).any(dim=-1)[0]
     before, after = (out.logits[0].double().log_softmax(dim=-1) for out in (plain, edited))
     divergence = (before.exp() * (before - after)).sum(dim=-1)
     return Reach(

@@ -4,7 +4,6 @@ import difflib
 import shlex
 from pathlib import Path
 
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -12,7 +11,7 @@ from prism_lm.artifacts.errors import GateFailed
 from prism_lm.attribution.apart import TakenApart
 from prism_lm.attribution.tracing import Tracer
 from prism_lm.cli import console
-from prism_lm.cli.sentence import TRIES, Change, Reach, Word, Writer, first_change, leaders, reach, words
+from prism_lm.cli.sentence import Change, Reach, Word, Writer, first_change, leaders, reach, words
 from prism_lm.index.cards import words_of
 from prism_lm.index.prototype_index import PrototypeIndex
 from prism_lm.index.terminal import NAME, QUIET, in_context, keep_start, percent, place, words_line
@@ -22,7 +21,7 @@ SHOWN_WORDS = 14
 SHOWN_PROTOTYPES = 3
 SHOWN_PASSAGES = 2
 OPENING, CLOSING = "\u2039", "\u203a"  # around a word that differs
-SPEAKERS = 2  # prototypes named in the row of a word
+SPEAKERS = 3  # prototypes named in the row of a word
 
 
 def tell(run: Path, corpus: Path, *, prompt: str, seed: int) -> None:
@@ -37,14 +36,16 @@ def tell(run: Path, corpus: Path, *, prompt: str, seed: int) -> None:
     text = tracer.encoder.decode(before)
 
     _heading("A sentence that it wrote")
-    console.show(Text("  ").append(visible(prompt), style=QUIET).append(visible(text), style="bold"))
+    console.show(Text("  ").append(visible(prompt), style=QUIET).append(visible(text.rstrip()), style="bold"))
     _heading("What made each word", "logits, centred over the vocabulary; a row adds up")
     console.show(_table(apart))
     _heading(
         "What those prototypes stand for", "the nearest passages of the training text, with file and offset"
     )
     named = ranked[:SHOWN_PROTOTYPES]
-    for prototype in named if change is None or change.prototype in named else [*named, change.prototype]:
+    if change is not None and len(change.prototypes) == 1 and change.prototypes[0] not in named:
+        named = [*named, *change.prototypes]
+    for prototype in named:
         _show_prototype(tracer.index, apart, prototype)
     _show_change(writer, before, apart, ranked, change)
     _heading("Next")
@@ -98,46 +99,49 @@ def _show_change(
     writer: Writer, before: list[int], apart: TakenApart, ranked: list[int], change: Change | None
 ) -> None:
     if change is None:
-        _heading("The same seed, with a prototype switched off")
-        tried = min(TRIES, len(ranked))
-        _say(f"It needs none of the {tried} prototypes with the largest say: the text stays.")
+        _heading("The same seed, with prototypes switched off")
+        _say("It writes the same even without all of those that speak for this sentence.")
         return
-    _heading(f"The same seed, with p{change.prototype} switched off")
+    names = ", ".join(f"p{prototype}" for prototype in change.prototypes)
+    _heading(f"The same seed, with {names} switched off")
     _say(_why(change, apart))
-    decode = writer.tracer.encoder.decode
-    for name, line in zip(("with", "without"), marked(decode(before), decode(change.after)), strict=True):
+    texts = [writer.tracer.encoder.decode(ids).rstrip() for ids in (before, change.after)]
+    for name, line in zip(("with", "without"), marked(*texts), strict=True):
         console.show(Text(f"  {name:<9}").append(visible(writer.prompt), style=QUIET).append(line))
-    for line in _what_it_did(change.prototype, reach(writer, before, change.prototype)):
+    for line in _what_it_did(names, reach(writer, before, change.prototypes)):
         _say(line)
 
 
 def _say(text: str) -> None:
     """A paragraph, indented."""
-    console.show(Padding(Text(text, style=QUIET), (0, 0, 0, 2)))
+    for line in Text(text, style=QUIET).wrap(console.stdout(), console.stdout().width - 2):
+        console.show(Text("  ").append(line))
 
 
 def _why(change: Change, apart: TakenApart) -> str:
-    total = f"{apart.totals[change.prototype]:+.1f}"
-    if not change.in_vain:
+    if len(change.prototypes) > 1:
+        return (
+            f"No prototype alone changes the text, of the {change.rank - 1} with the largest say in it. "
+            f"The first {len(change.prototypes)} together do."
+        )
+    total = f"{apart.totals[change.prototypes[0]]:+.1f}"
+    if change.rank == 1:
         return f"The prototype with the largest say in the sentence: its slices add up to {total}."
-    before = ", ".join(f"p{prototype}" for prototype in change.in_vain)
-    them = "it" if len(change.in_vain) == 1 else "any one of them"
+    before = "the one before it" if change.rank == 2 else f"any one of the {change.rank - 1} before it"
     return (
-        f"By their say in the sentence {before} come first, but without {them} it writes the same. "
-        f"p{change.prototype} is next: its slices add up to {total}."
+        f"Number {change.rank} by its say in the sentence (its slices add up to {total}), and the first that "
+        f"changes the text: without {before} it stays the same."
     )
 
 
-def _what_it_did(prototype: int, reached: Reach) -> list[str]:
+def _what_it_did(names: str, reached: Reach) -> list[str]:
     if not reached.elsewhere_equal:
-        raise GateFailed(
-            f"switching p{prototype} off changed tokens at which it is not active: this is a bug"
-        )
+        raise GateFailed(f"switching {names} off changed tokens at which it is not active: this is a bug")
     return [
-        f"In the first text p{prototype} is active at {reached.touched} of {reached.tokens} tokens. There "
+        f"Along the first text it is active at {reached.touched} of {reached.tokens} tokens. There "
         f"{reached.mass_removed:.2f} of activation is gone, and the prediction moves by up to "
         f"{reached.largest_divergence:.2g} nats.",
-        f"At the other {reached.tokens - reached.touched} the prediction is the same, bit for bit. "
+        f"At the other {reached.tokens - reached.touched} tokens the prediction is the same, bit for bit. "
         "What comes after the first other word follows from that word.",
     ]
 
@@ -163,7 +167,7 @@ def _mark(pieces: list[str], kept: set[int], style: str) -> Text:
 
 
 def _next(run: Path, prompt: str, text: str, ranked: list[int], change: Change | None) -> list[list[str]]:
-    prototype = change.prototype if change is not None else ranked[0]
+    prototype = change.prototypes[0] if change is not None else ranked[0]
     return [
         ["prism", "show", str(run), str(prototype)],
         ["prism", "trace", str(run), "--prompt", prompt, "--output", text],
