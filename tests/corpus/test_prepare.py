@@ -232,6 +232,7 @@ prepare(PrepareConfig(sources=(sys.argv[1],), out=Path(sys.argv[2]), tokenizer=s
 """
 
 
+@pytest.mark.slow
 def test_kill_in_the_middle_leaves_no_corpus_and_the_next_run_cleans_up(
     make_corpus: MakeCorpus, tmp_path: Path, tokenizer_folder: Path
 ) -> None:
@@ -287,6 +288,7 @@ print([path.name for path in Path(sys.argv[2]).iterdir()])
 """
 
 
+@pytest.mark.slow
 def test_disk_that_really_fills(tmp_path: Path, tokenizer_folder: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
