@@ -136,7 +136,7 @@ class Change(NamedTuple):
 
 
 def first_change(writer: Writer, before: list[int], ranked: Sequence[int]) -> Change | None:
-    """Switches leading prototypes off until the text differs: each alone, in order; then the first 2, 3, ..."""
+    """Switches prototypes off until the text differs: each alone, in order; then the first 2, 3, 4 ..."""
     alone = [(prototype,) for prototype in ranked[:TRIES]]
     together = [tuple(ranked[:number]) for number in range(2, len(ranked) + 1)]
     for tried, prototypes in enumerate([*alone, *together], start=1):

@@ -130,7 +130,7 @@ def _why(change: Change, apart: TakenApart) -> str:
     before = "the one before it" if change.rank == 2 else f"any one of the {change.rank - 1} before it"
     return (
         f"Number {change.rank} by its say in the sentence (its slices add up to {total}), and the first that "
-        f"changes the text: without {before} it stays the same."
+        f"changes the text: without {before}, it stays."
     )
 
 
