@@ -21,7 +21,7 @@ def llama_layers(width, layers, inner):
 
 
 EXPECTED = {
-    "quickstart": (gpt2_layers(128, 4), 128 * (GPT2_VOCABULARY + 128)),
+    "quickstart": (gpt2_layers(128, 3), 128 * (GPT2_VOCABULARY + 128)),
     "micro": (gpt2_layers(128, 5), 128 * (GPT2_VOCABULARY + 128)),
     "mini": (gpt2_layers(256, 4), 256 * (GPT2_VOCABULARY + 128)),
     "gpt2_124m": (gpt2_layers(768, 12), 768 * (GPT2_VOCABULARY + 1024)),

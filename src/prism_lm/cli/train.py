@@ -135,7 +135,8 @@ def _say_what_was_made(config: TrainingConfig) -> None:
 
     figures = open_run(config.out).manifest.figures
     for name, figure in figures.items():
-        console.note(f"{name:<30} {figure['value']:.4f}  {figure['unit']}")
+        value = "not a number" if figure["value"] is None else f"{figure['value']:.4f}"
+        console.note(f"{name:<30} {value}  {figure['unit']}")
     console.note(f"\n{config.out} holds the {'dense twin' if config.dense else 'prototype model'}. Next:")
     if config.dense:
         console.note("  train the same without --dense, and compare metrics.jsonl")

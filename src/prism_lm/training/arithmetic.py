@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from prism_lm.model import PrismForCausalLM
+from prism_lm.model.head import ENTRIES_PER_CHUNK
+from prism_lm.model.losses import LOGITS_PER_CHUNK
 from prism_lm.training.build import prism_config
 from prism_lm.training.config import Recipe
 
@@ -97,8 +99,6 @@ class Memory:
 # k and v, attention's output, two residual sums and both sides of the activation function at four times the
 # width.
 KEPT_PER_LAYER = 18
-# Logits held at one time, and rows of the similarity matrix (model/losses.py, model/head.py).
-LOGITS_PER_CHUNK, SIMILARITIES_PER_CHUNK = 1 << 25, 1 << 22
 
 
 def estimate_memory(recipe: Recipe, parameters: Parameters, *, vocab_size: int, devices: int) -> Memory:
@@ -116,8 +116,7 @@ def estimate_memory(recipe: Recipe, parameters: Parameters, *, vocab_size: int, 
     # States, residual, their gradients; ids (int64) and cosines of the active prototypes, sorted once in
     # backward.
     head = (
-        4.0 * tokens * (6 * model.hidden_size + 10 * recipe.bank.active_prototypes)
-        + 4.0 * SIMILARITIES_PER_CHUNK
+        4.0 * tokens * (6 * model.hidden_size + 10 * recipe.bank.active_prototypes) + 4.0 * ENTRIES_PER_CHUNK
     )
     return Memory(
         weights=weights,

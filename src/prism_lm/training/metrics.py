@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +18,8 @@ FILE_NAME = "metrics.jsonl"
 class Figure:
     """A number that says what it is."""
 
-    value: float
+    value: float | None
+    """None for what is no number: nothing is left out without a word."""
     unit: str
     set: str
     """What it was taken over."""
@@ -46,7 +47,7 @@ class MetricsFile:
             "event": event,
             "step": step,
             "tokens": tokens,
-            "figures": {name: asdict(figure) for name, figure in figures.items()},
+            "figures": plain(figures),
         }
         with explain_full_disk(self.path):
             self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
@@ -66,14 +67,17 @@ class MetricsFile:
             self._file.close()
 
 
+def plain(figures: Mapping[str, Figure]) -> dict[str, dict[str, Any]]:
+    """Figures as JSON, in which what is no finite number is null."""
+    return {
+        name: asdict(figure) | {"value": figure.value if math.isfinite(figure.value or 0.0) else None}
+        for name, figure in figures.items()
+    }
+
+
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics.jsonl, in order."""
     path = run / FILE_NAME
     if not path.is_file():
         raise UserError(f"{path} is not there; expected the folder of a run")
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def finite(figures: Iterable[tuple[str, Figure]]) -> dict[str, Figure]:
-    """The figures that are numbers."""
-    return {name: figure for name, figure in figures if math.isfinite(figure.value)}

@@ -1,12 +1,12 @@
 """What a run says while it goes on: lines of metrics, figures beside the bar, time spent in steps."""
 
+import math
 import time
-from dataclasses import asdict
 
 from prism_lm.training.checkpoints import State
 from prism_lm.training.config import TrainingConfig
-from prism_lm.training.ledger import Ledger
-from prism_lm.training.metrics import FILE_NAME, Figure, MetricsFile, finite
+from prism_lm.training.ledger import Ledger, NotFiniteError
+from prism_lm.training.metrics import FILE_NAME, Figure, MetricsFile, plain
 from prism_lm.training.parallel import Ranks
 from prism_lm.training.schedule import clustering_factor, learning_rate_factor
 
@@ -35,13 +35,22 @@ class Reporter:
             figures["prototypes_replaced"] = Figure(
                 value=replaced, unit="prototypes", set=f"training steps 1 to {step}"
             )
-        self.shown |= {name: f"{figures[name].value:.3f}" for name in ("loss", "R1", "R2") if name in figures}
+        self.shown |= {
+            name: f"{figures[name].value or 0.0:.3f}" for name in ("loss", "R1", "R2") if name in figures
+        }
         self._write("train", step, tokens, figures)
 
     def held_out(self, figures: dict[str, Figure], *, step: int, tokens: int) -> None:
-        """A line of held-out figures; the last one also goes into the manifest."""
-        self.figures = {name: asdict(figure) for name, figure in figures.items()}
-        self.shown["held-out"] = f"{figures['loss'].value:.3f}"
+        """A line of held-out figures; the last one also goes into the manifest.
+
+        Raises:
+            NotFiniteError: the loss is not a number.
+        """
+        loss = figures["loss"].value or 0.0
+        if not math.isfinite(loss):
+            raise NotFiniteError(step, "held-out loss", loss)
+        self.figures = plain(figures)
+        self.shown["held-out"] = f"{loss:.3f}"
         self._write("held_out", step, tokens, figures)
 
     def settle(self) -> int:
@@ -72,7 +81,7 @@ class Reporter:
     def _write(self, event: str, step: int, tokens: int, figures: dict[str, Figure]) -> None:
         def write() -> None:
             assert self._file is not None
-            self._file.write(event=event, step=step, tokens=tokens, figures=finite(figures.items()))
+            self._file.write(event=event, step=step, tokens=tokens, figures=figures)
 
         self._ranks.by_main(write)
 
