@@ -275,7 +275,7 @@ def test_another_corpus_is_refused_for_building_and_for_reading(
     copy = Path(shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("index")))
     allowed = build_index(IndexConfig(run=copy, corpus=other.path, other_corpus=True))
     assert not allowed.is_of_training_corpus
-    assert "not trained on" in allowed.card(0).text()
+    assert "not trained on" in allowed.card(0).text(width=400)
 
 
 def test_another_tokenizer_is_refused(run: Path, tmp_path: Path) -> None:

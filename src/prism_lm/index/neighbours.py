@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from prism_lm.index.arrays import Floats, Hashes, Integers, ranks_in_runs, run_lengths, run_starts
+from prism_lm.index.arrays import Floats, Hashes, Integers, Mask, ranks_in_runs, run_lengths, run_starts
 from prism_lm.index.firings import Block
 
 # Entries of the dense prototype x document table that groups the firings of a block, held at one time.
@@ -60,7 +60,9 @@ class Neighbours:
     def update(self, block: Block) -> None:
         """Adds one block; blocks come in order of position, so a document is cut by neighbouring blocks
         only."""
-        groups = _same_document(self._open.joined(best_in_documents(block, self._num_prototypes)))
+        groups = best_in_documents(block, self._num_prototypes)
+        begun = groups.documents == block.documents[0]  # a document that the block before may have begun
+        groups = _same_document(self._open.joined(groups.take(begun))).joined(groups.take(~begun))
         unfinished = groups.documents == block.documents[-1]
         self._open = groups.take(unfinished)
         self._offer(groups.take(~unfinished))
@@ -129,8 +131,7 @@ def _same_document(candidates: Candidates) -> Candidates:
         (candidates.positions, -candidates.cosines, candidates.prototypes, candidates.documents)
     )
     candidates = candidates.take(order)
-    changed = np.diff(candidates.documents, prepend=-1) != 0
-    changed |= np.diff(candidates.prototypes, prepend=-1) != 0
+    changed = _changes(candidates.documents) | _changes(candidates.prototypes)
     return _collapsed(candidates, np.flatnonzero(changed), add_firings=True)
 
 
@@ -140,8 +141,15 @@ def _same_passage(candidates: Candidates) -> Candidates:
         (candidates.positions, -candidates.cosines, candidates.contexts, candidates.prototypes)
     )
     candidates = candidates.take(order)
-    starts = np.union1d(run_starts(candidates.prototypes), run_starts(candidates.contexts))
-    return _collapsed(candidates, starts, add_firings=False)
+    changed = _changes(candidates.prototypes) | _changes(candidates.contexts)
+    return _collapsed(candidates, np.flatnonzero(changed), add_firings=False)
+
+
+def _changes(keys: npt.NDArray[np.generic]) -> Mask:
+    """Whether an entry differs from the one before it; the first does."""
+    changed = np.ones(keys.shape[0], dtype=np.bool_)
+    changed[1:] = keys[1:] != keys[:-1]
+    return changed
 
 
 def _collapsed(candidates: Candidates, starts: Integers, *, add_firings: bool) -> Candidates:

@@ -13,6 +13,7 @@ from prism_lm.index.arrays import Doubles, Floats, Hashes, Integers, mixed, rank
 from prism_lm.index.firings import Block
 
 _PRIORITY_BITS = np.uint64(43)  # what a 64-bit sort key leaves beside the id of the prototype
+_MANY = 4  # times the size of the table: then it pays to look for a lower bar first
 
 
 class Sample(NamedTuple):
@@ -42,7 +43,10 @@ class Samples:
         """Adds one block."""
         firings = block.firings
         priorities = priority(firings.prototypes, firings.positions)
-        chosen = np.flatnonzero(priorities < self._bar[firings.prototypes])
+        promising = priorities < self._bar[firings.prototypes]
+        if np.count_nonzero(promising) > _MANY * self._limit * self._bar.shape[0]:
+            promising &= priorities < self._lower_bar(firings.prototypes, priorities)[firings.prototypes]
+        chosen = np.flatnonzero(promising)
         if chosen.shape[0] == 0:
             return
         new = Sample(firings.prototypes, firings.positions, firings.activations, priorities).take(chosen)
@@ -53,6 +57,19 @@ class Samples:
         self._kept = merged.take(ranks < self._limit)
         last = merged.take(ranks == self._limit - 1)
         self._bar[last.prototypes] = last.priorities
+
+    def _lower_bar(self, prototypes: Integers, priorities: Hashes) -> Hashes:
+        """[K]: what no kept priority of a prototype can reach, since so many of these firings lie below it.
+
+        Of n uniform priorities about 2 x kept lie in the lowest 2 x kept / n of their range. So while bars
+        are still high, most firings need no sorting.
+        """
+        size = self._bar.shape[0]
+        counts = np.maximum(1, np.bincount(prototypes, minlength=size))
+        share = np.minimum(1.0, 2 * self._limit / counts)
+        guess = (share * float(1 << int(_PRIORITY_BITS))).astype(np.uint64)
+        below = np.bincount(prototypes[priorities < guess[prototypes]], minlength=size)
+        return np.where(below >= self._limit, guess, self._bar)
 
     def result(self) -> Sample:
         """The firings kept, by prototype and then by priority."""

@@ -14,6 +14,7 @@ from prism_lm.index.arrays import Integers, ranks_in_runs, run_lengths, run_star
 
 MIN_TABLE_ENTRIES = 1 << 20
 KEPT = 128
+_DENSE_ENTRIES = 1 << 22  # of prototypes x values, counted in one array
 
 
 class Commonest(NamedTuple):
@@ -48,10 +49,9 @@ class TriggerCounts:
     def update(self, prototypes: Integers, values: Integers) -> None:
         """Counts pairs (prototypes[n], values[n])."""
         self.pairs += np.bincount(prototypes, minlength=self.pairs.shape[0])
-        keys = np.sort(prototypes * self._num_values + values)
-        starts = run_starts(keys)
-        self._pending.append((keys[starts], run_lengths(starts, keys.shape[0])))
-        self._pending_entries += starts.shape[0]
+        keys, counts = self._tally(prototypes * self._num_values + values)
+        self._pending.append((keys, counts))
+        self._pending_entries += keys.shape[0]
         if self._pending_entries > self._limit:
             self._merge()
 
@@ -64,6 +64,16 @@ class TriggerCounts:
         ranks = ranks_in_runs(prototypes[order])
         order = order[ranks < number]
         return Commonest(prototypes[order], values[order], counts[order], ranks[ranks < number])
+
+    def _tally(self, keys: Integers) -> tuple[Integers, Integers]:
+        """The different keys in order, and how often each occurs."""
+        if self.pairs.shape[0] * self._num_values <= _DENSE_ENTRIES:  # several times faster than to sort
+            counts = np.bincount(keys, minlength=1)
+            found = np.flatnonzero(counts)
+            return found, counts[found]
+        keys = np.sort(keys)
+        starts = run_starts(keys)
+        return keys[starts], run_lengths(starts, keys.shape[0])
 
     def _merge(self) -> tuple[Integers, Integers]:
         if not self._pending:
