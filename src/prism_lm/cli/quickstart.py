@@ -74,8 +74,8 @@ def run(arguments: Arguments) -> int | None:
 
     try:
         _stage(2, "model", lambda: _model(arguments, places))
-    except TrainingStopped as stopped:
-        console.note(f"{stopped}\nprism quickstart goes on from there")
+    except TrainingStopped:
+        console.note("stopped; the same command goes on from here")
         return INTERRUPTED
     _stage(3, "index", lambda: _index(places))
 
