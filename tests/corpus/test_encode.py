@@ -10,7 +10,8 @@ from transformers import PreTrainedTokenizerFast
 from prism_lm.artifacts import UserError
 from prism_lm.corpus import word_cache
 from prism_lm.corpus.byte_level import byte_lengths
-from prism_lm.corpus.encode import EncodedBatch, Encoder, split_text
+from prism_lm.corpus.encode import EncodedBatch, Encoder
+from prism_lm.corpus.pieces import split_text
 from prism_lm.corpus.tokenizer import CorpusTokenizer, as_corpus_tokenizer
 
 PROSE = [
@@ -155,7 +156,10 @@ def test_long_text_in_pieces_has_the_tokens_of_the_whole(
     tokenizer: CorpusTokenizer, words: list[str], max_piece: int
 ) -> None:
     text = " ".join(words)
-    whole, pieces = Encoder(tokenizer).encode([text, "x"]), Encoder(tokenizer, max_piece).encode([text, "x"])
+    whole, pieces = (
+        Encoder(tokenizer).encode([text, "x"]),
+        Encoder(tokenizer, max_piece, max_piece * 2).encode([text, "x"]),
+    )
     assert pieces.ids.tolist() == whole.ids.tolist()
     assert pieces.spans.tolist() == whole.spans.tolist()
     assert pieces.counts.tolist() == whole.counts.tolist()

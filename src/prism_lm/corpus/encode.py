@@ -1,26 +1,20 @@
 """Texts to token ids and character spans, a batch at a time, on all cores."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_lm.artifacts.errors import UserError
 from prism_lm.corpus.byte_level import Spans, byte_lengths, byte_spans
+from prism_lm.corpus.pieces import MAX_GROUP, MAX_PIECE, Piece, cut_separators, grouped, pieces_of
 from prism_lm.corpus.tokenizer import CorpusTokenizer
 from prism_lm.corpus.word_cache import WordCache, cuts_like_gpt2
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
-
-# A longer text is tokenised in pieces: an encoding takes a hundred times the memory of its text.
-MAX_PIECE = 2**18
-# How far back from there a place between two words is looked for.
-SEARCH = 2**12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,22 +36,25 @@ class EncodedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """Part of the text of document `owner`, from character `offset` on."""
+class _Encoded:
+    """The tokens of some pieces: spans count from the beginning of the piece, `counts` tokens a piece."""
 
-    owner: int
-    offset: int
-    text: str
+    pieces: list[Piece]
+    ids: NDArray[np.uint32]
+    spans: Spans
+    counts: NDArray[np.int64]
 
 
 class Encoder:
     """Encodes plain text: no special token is added, and no text becomes the separator by its spelling."""
 
-    def __init__(self, tokenizer: CorpusTokenizer, max_piece: int = MAX_PIECE) -> None:
+    def __init__(
+        self, tokenizer: CorpusTokenizer, max_piece: int = MAX_PIECE, max_group: int = MAX_GROUP
+    ) -> None:
         self._backend = tokenizer.backend
         self._separator_id = tokenizer.separator_id
         self._lengths = byte_lengths(tokenizer.backend)
-        self._max_piece = max_piece
+        self._max_piece, self._max_group = max_piece, max_group
         plain = self._lengths is not None and cuts_like_gpt2(tokenizer.backend)
         self._words = WordCache(tokenizer.backend) if plain else None
 
@@ -67,17 +64,17 @@ class Encoder:
         Raises:
             UserError: the tokenizer writes a single character of ordinary text as the separator.
         """
-        pieces = [
-            _Piece(owner, offset, piece)
-            for owner, text in enumerate(texts)
-            for offset, piece in split_text(text, self._max_piece)
-        ]
+        pieces = pieces_of(texts, self._max_piece)
+        groups = [self._encode_group(group) for group in grouped(pieces, self._max_group)]
+        return _joined(len(texts), groups)
+
+    def _encode_group(self, pieces: list[Piece]) -> _Encoded:
         while True:
             ids, spans, counts = self._encode_pieces([piece.text for piece in pieces])
             found = np.flatnonzero(ids == self._separator_id)
             if not found.size:
-                return _joined(len(texts), pieces, ids, spans, counts)
-            pieces = _cut_separators(pieces, spans, counts, found)
+                return _Encoded(pieces, ids, spans, counts)
+            pieces = cut_separators(pieces, spans, counts, found)
 
     def _encode_pieces(self, pieces: list[str]) -> tuple[NDArray[np.uint32], Spans, NDArray[np.int64]]:
         if self._lengths is None:
@@ -113,58 +110,19 @@ class Encoder:
         )
 
 
-def _joined(
-    num_texts: int, pieces: Sequence[_Piece], ids: NDArray[np.uint32], spans: Spans, counts: NDArray[np.int64]
-) -> EncodedBatch:
+def _joined(num_texts: int, groups: Sequence[_Encoded]) -> EncodedBatch:
     """The tokens of the pieces as those of the documents: spans count from the beginning of the document."""
-    offsets = np.fromiter((piece.offset for piece in pieces), np.uint32, len(pieces))
-    owners = np.fromiter((piece.owner for piece in pieces), np.int64, len(pieces))
-    spans += np.repeat(offsets, counts)[:, None]
-    of_texts = np.bincount(owners, weights=counts, minlength=num_texts).astype(np.int64)
-    return EncodedBatch(ids=ids, spans=spans, counts=of_texts)
-
-
-def _cut_separators(
-    pieces: Sequence[_Piece], spans: Spans, counts: NDArray[np.int64], found: NDArray[np.intp]
-) -> list[_Piece]:
-    """Cuts the pieces inside each text that was read as the separator, so that it is read as ordinary text.
-
-    A unigram model, or one that looks whole words up, has its special tokens among its ordinary entries.
-    """
-    cuts: dict[int, list[int]] = {}
-    owners = np.searchsorted(np.cumsum(counts), found, side="right")
-    for owner, (start, end) in zip(owners.tolist(), spans[found].tolist(), strict=True):
-        if end - start < 2:
-            raise UserError(
-                f"the tokenizer writes {pieces[owner].text[start:end]!r}, which is ordinary text, with the "
-                "separator; choose another token as --separator, or another tokenizer"
-            )
-        cuts.setdefault(owner, []).append(start + 1)
-    result: list[_Piece] = []
-    for index, piece in enumerate(pieces):
-        edges = [0, *cuts.get(index, []), len(piece.text)]
-        for start, stop in pairwise(edges):
-            result.append(_Piece(piece.owner, piece.offset + start, piece.text[start:stop]))
-    return result
-
-
-def split_text(text: str, max_piece: int) -> Iterator[tuple[int, str]]:
-    """Pieces of at most `max_piece` characters, each with its offset, cut between words if possible."""
-    start = 0
-    while len(text) - start > max_piece:
-        stop = _cut(text, start, start + max_piece)
-        yield start, text[start:stop]
-        start = stop
-    yield start, text[start:]
-
-
-def _cut(text: str, start: int, stop: int) -> int:
-    """The last place before `stop` between a letter and " letter", where no tokenizer has a token across."""
-    lowest = max(start + 1, stop - SEARCH)
-    for place in range(stop, lowest, -1):
-        if text[place] == " " and text[place - 1].isalpha() and text[place + 1 : place + 2].isalpha():
-            return place
-    return stop
+    of_texts = np.zeros(num_texts, dtype=np.int64)
+    for group in groups:
+        offsets = np.fromiter((piece.offset for piece in group.pieces), np.uint32, len(group.pieces))
+        owners = np.fromiter((piece.owner for piece in group.pieces), np.int64, len(group.pieces))
+        group.spans[:] += np.repeat(offsets, group.counts)[:, None]
+        of_texts += np.bincount(owners, weights=group.counts, minlength=num_texts).astype(np.int64)
+    return EncodedBatch(
+        ids=np.concatenate([group.ids for group in groups]),
+        spans=_concatenated([group.spans for group in groups]),
+        counts=of_texts,
+    )
 
 
 def _ids(encodings: Sequence["Encoding"]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
