@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".txt", ".md", ".jsonl", ".jsonl.gz", ".parquet")
-# Arrow addresses the text of a cell with 31 bits, and a document is held in memory whole.
-MAX_DOCUMENT_BYTES = 2**30
+# A document is held in memory whole, with its tokens and their spans: some twenty times its size.
+MAX_DOCUMENT_BYTES = 2**28
 PARQUET_ROWS_AT_ONCE = 64
 
 
