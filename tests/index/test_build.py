@@ -2,6 +2,8 @@
 
 import math
 import shutil
+import signal
+import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -315,3 +317,21 @@ def test_a_llama_backbone_and_a_bank_with_ties(corpus: Corpus, tmp_path: Path) -
     assert sum(row["usage"] for row in rows(index, "prototypes")) <= ACTIVE * corpus.num_tokens
     assert make_model(300).config.num_prototypes == NUM_PROTOTYPES
     assert make_corpus(tmp_path / "again", tokenizer=str(corpus.path)).num_tokens == corpus.num_tokens
+
+
+def test_a_kill_leaves_no_half_of_an_index(run: Path, corpus: Corpus, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("index")))
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "import prism_lm.index.build as build; from prism_lm.index import IndexConfig\n"
+        "build.spans = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # two of three tables are written\n"
+        "build.build_index(IndexConfig(run=Path(sys.argv[1]), corpus=Path(sys.argv[2])))"
+    )
+    words = [sys.executable, "-c", program, str(copy), str(corpus.path)]
+    done = subprocess.run(words, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    with pytest.raises(UserError, match="has no index"):
+        PrototypeIndex.open(copy)
+    again = build_index(IndexConfig(run=copy, corpus=corpus.path))
+    assert again.num_prototypes == NUM_PROTOTYPES
+    assert [path.name for path in copy.iterdir() if "part" in path.name] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from prism_lm.artifacts.errors import UserError
 from prism_lm.artifacts.run import Run
 from prism_lm.attribution.apart import TakenApart, take_apart
-from prism_lm.attribution.prompts import PromptEncoder
+from prism_lm.attribution.prompts import Encoded, PromptEncoder
 from prism_lm.attribution.traces import LeadingPrototype, Trace
 from prism_lm.attribution.writing import write_tokens
 from prism_lm.index.cards import Word, words_of
@@ -89,32 +89,20 @@ class Tracer:
         _check(tokens=tokens, top=top, passages=passages, temperature=temperature)
         rival = None if versus is None else self.encoder.rival(versus)
         start = self.encoder.prompt(prompt)
-        notes = [start.note]
         if output is None:
-            self._check_room(len(start.ids), tokens, given=False)
-            ids = write_tokens(
-                self.model,
-                start.ids,
-                tokens=tokens,
-                seed=seed,
-                temperature=temperature,
-                stop_at=self.encoder.separator_id,
-            )
-            text = self.encoder.decode(ids)
+            made = self._written(start.ids, tokens=tokens, seed=seed, temperature=temperature)
         else:
-            encoded = self.encoder.output(prompt, start.ids, output)
-            self._check_room(len(start.ids), len(encoded.ids), given=True)
-            ids, text = encoded.ids, output
-            notes.append(encoded.note)
-        notes += [self._beyond_training(len(start.ids) + len(ids)), self._about_index()]
-        apart = take_apart(self.model, start.ids, ids, rival=rival, top=top, texts=self.encoder.texts)
+            made = self._given(prompt, start.ids, output)
+        length = len(start.ids) + len(made.ids)
+        notes = (start.note, made.note, self._beyond_training(length), self._about_index())
+        apart = take_apart(self.model, start.ids, made.ids, rival=rival, top=top, texts=self.encoder.texts)
         behind = self._behind(apart, top, passages)
         return Trace(
             run=str(self.run.path),
             corpus=None if self.index is None else str(self.index.corpus_path),
             is_of_training_corpus=self.index is not None and self.index.is_of_training_corpus,
             prompt=prompt,
-            output=text,
+            output=self.encoder.decode(made.ids) if output is None else output,
             prompt_tokens=tuple(map(self.encoder.texts.text, start.ids)),
             written_by_model=output is None,
             seed=seed if output is None else None,
@@ -126,6 +114,19 @@ class Tracer:
             notes=tuple(note for note in notes if note),
             tolerance=apart.tolerance,
         )
+
+    def _written(self, prompt: list[int], *, tokens: int, seed: int, temperature: float) -> Encoded:
+        self._check_room(len(prompt), tokens, given=False)
+        stop = self.encoder.separator_id
+        ids = write_tokens(
+            self.model, prompt, tokens=tokens, seed=seed, temperature=temperature, stop_at=stop
+        )
+        return Encoded(ids, None)
+
+    def _given(self, prompt: str, prompt_ids: list[int], output: str) -> Encoded:
+        encoded = self.encoder.output(prompt, prompt_ids, output)
+        self._check_room(len(prompt_ids), len(encoded.ids), given=True)
+        return encoded
 
     def _behind(self, apart: TakenApart, top: int, passages: int) -> dict[int, LeadingPrototype]:
         wanted = {one.prototype for token in apart.tokens for one in token.leading} | set(apart.largest(top))

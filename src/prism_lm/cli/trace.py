@@ -64,9 +64,9 @@ def run(arguments: Arguments) -> int | None:
         console.show_json(found.to_dict())
     else:
         console.show(found.render(console.width()))
-        console.note(
-            f"\nNext: prism show {arguments.run} {found.leading[0].prototype}   shows the leading prototype"
-        )
+        if found.leading and found.corpus is not None:
+            leading = found.leading[0].prototype
+            console.note(f"\nNext: prism show {arguments.run} {leading}   shows the leading prototype")
     if not found.adds_up:
         raise GateFailed(
             f"the slices miss a logit by {found.largest_error:.1e}; float32 explains {found.tolerance:.1e}"
