@@ -161,17 +161,20 @@ def test_triggers_are_named(index: PrototypeIndex, corpus: Corpus) -> None:
 def test_signature_words(index: PrototypeIndex, run: Path, corpus: Corpus) -> None:
     model = load_model(open_run(run), "cpu")
     table = rows(index, "prototypes")
-    weight = model.lm_head.weight.detach().double().numpy()[: corpus.vocab_size]
+    occurring = sorted(set(corpus.tokens(0, corpus.num_tokens).tolist()))
+    weight = model.lm_head.weight.detach().double().numpy()
     bank = model.bank.weight.detach().double().numpy()
     mean = sum(row["mass"] * bank[row["prototype"]] for row in table) / sum(row["mass"] for row in table)
     for row in table:
-        special = weight @ (bank[row["prototype"]] - mean)
-        special = special - special.mean()
-        order = np.argsort(-special)
-        assert row["raised_logits"] == pytest.approx(special[order[:20]], abs=1e-4)
-        assert row["lowered_logits"] == pytest.approx(special[order[::-1][:20]], abs=1e-4)
-        assert special[row["raised_tokens"]] == pytest.approx(row["raised_logits"], abs=1e-4)
-        assert special[row["lowered_tokens"]] == pytest.approx(row["lowered_logits"], abs=1e-4)
+        every = weight @ (bank[row["prototype"]] - mean)
+        special = {token: every[token] - every[occurring].mean() for token in occurring}
+        ranked = sorted(special.values())
+        assert row["lowered_logits"] == pytest.approx(ranked[:20], abs=1e-4)
+        assert row["raised_logits"] == pytest.approx(ranked[::-1][:20], abs=1e-4)
+        for name in ("raised", "lowered"):
+            values = [special[token] for token in row[f"{name}_tokens"]]
+            assert values == pytest.approx(row[f"{name}_logits"], abs=1e-4)
+    assert len(occurring) < corpus.vocab_size
 
 
 def test_examples_point_at_their_text(index: PrototypeIndex, corpus: Corpus) -> None:

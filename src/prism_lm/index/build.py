@@ -130,7 +130,8 @@ class IndexPlan:
     def _write(self, folder: Path, statistics: Statistics, progress: Progress) -> None:
         texts = TokenTexts(self.corpus.tokenizer)
         progress.start("writing the tables", 3, "tables")
-        words = signature_words(self.model, statistics.totals.mass, self.config.words, self.corpus.vocab_size)
+        mass, occurring = statistics.totals.mass, statistics.occurring()
+        words = signature_words(self.model, mass, self.config.words, occurring)
         write_table(folder, "prototypes", statistics.prototypes(words, texts))
         progress.advance()
         write_table(folder, "triggers", statistics.triggers(texts, list(self.corpus.source_names)))

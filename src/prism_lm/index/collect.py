@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from prism_lm.index.arrays import Doubles, Integers
+from prism_lm.index.arrays import Doubles, Integers, Mask
 from prism_lm.index.config import BLOCK_TOKENS, IndexConfig
 from prism_lm.index.examples import Columns, choose_examples
 from prism_lm.index.firings import Block
@@ -47,6 +47,10 @@ class Statistics:
             fired = values[places]
             known = fired >= 0  # nothing follows the last token of the corpus
             self._triggers[name].update(block.firings.prototypes[known], fired[known])
+
+    def occurring(self) -> Mask:
+        """[V]: the vocabulary entries that the corpus has."""
+        return self._corpus_counts["current"] > 0
 
     def prototypes(self, words: SignatureWords, texts: TokenTexts) -> Columns:
         """Columns of the prototypes table."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from prism_lm.index.arrays import Doubles, Floats, Integers
+from prism_lm.index.arrays import Doubles, Floats, Integers, Mask
 from prism_lm.model import PrismForCausalLM
 
 _ENTRIES = 1 << 22
@@ -29,24 +29,25 @@ class SignatureWords(NamedTuple):
 
 
 @torch.inference_mode()
-def signature_words(model: PrismForCausalLM, mass: Doubles, number: int, vocabulary: int) -> SignatureWords:
-    """The `number` most raised and most lowered of the first `vocabulary` entries, for every prototype.
+def signature_words(model: PrismForCausalLM, mass: Doubles, number: int, occurring: Mask) -> SignatureWords:
+    """The `number` most raised and most lowered entries of every prototype, among those that occur in the
+    corpus.
 
-    Entries beyond `vocabulary` are padding of the embedding that no text uses. Where no prototype has any
-    mass the plain mean of the bank is taken. In chunks: no K x V matrix is kept.
+    occurring [V]: entries that no text has (padding of the embedding, bytes of no character) were never
+    trained and say nothing, so they are neither shown nor counted in the mean. mass [K]: where no
+    prototype has any, the plain mean of the bank is taken. In chunks: no K x V matrix is kept.
     """
-    bank = model.bank.weight
+    bank, head = model.bank.weight, model.lm_head.weight
     weights = mass / mass.sum() if mass.sum() > 0 else np.full(mass.shape, 1 / mass.shape[0])
-    mean = torch.from_numpy(weights).to(bank) @ bank
-    typical = _centred((model.lm_head.weight @ mean)[:vocabulary])
-    number = min(number, vocabulary)
-    rows = max(1, _ENTRIES // vocabulary)
+    tokens = torch.from_numpy(np.flatnonzero(occurring)).to(bank.device)
+    typical = _centred((head @ (torch.from_numpy(weights).to(bank) @ bank))[tokens])
+    number = min(number, tokens.shape[0])
     parts = []
-    for start in range(0, bank.shape[0], rows):
-        ids = torch.arange(start, min(start + rows, bank.shape[0]), device=bank.device)
-        special = _centred(model.signatures(ids)[:, :vocabulary]) - typical
+    for ids in torch.arange(bank.shape[0], device=bank.device).split(max(1, _ENTRIES // head.shape[0])):
+        special = _centred(model.signatures(ids)[:, tokens]) - typical
         high, low = special.topk(number), special.topk(number, largest=False)
-        parts.append([part.cpu().numpy() for part in (high.indices, high.values, low.indices, low.values)])
+        columns = (tokens[high.indices], high.values, tokens[low.indices], low.values)
+        parts.append([column.cpu().numpy() for column in columns])
     return SignatureWords(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
