@@ -69,11 +69,16 @@ def train(config: TrainingConfig, progress: Progress | None = None, *, resume: b
 
 
 def _check_held_out(corpus: Corpus, held_out: Corpus | None) -> None:
-    if held_out is not None and held_out.vocab_size != corpus.vocab_size:
+    if held_out is not None and _tokenizer(held_out) != _tokenizer(corpus):
         raise UserError(
-            f"{held_out.path} has a vocabulary of {held_out.vocab_size} and {corpus.path} one of "
-            f"{corpus.vocab_size}; prepare the held-out text with --tokenizer {corpus.path}"
+            f"{held_out.path} was made with another tokenizer than {corpus.path}; "
+            f"prepare the held-out text with --tokenizer {corpus.path}"
         )
+
+
+def _tokenizer(corpus: Corpus) -> tuple[int, int, str]:
+    """What tells tokenizers apart: size, separator, and the hash of the vocabulary with its merges."""
+    return corpus.vocab_size, corpus.separator_id, corpus.manifest.files["tokenizer/tokenizer.json"].hash
 
 
 class Training:
