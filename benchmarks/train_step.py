@@ -123,6 +123,8 @@ def main() -> None:
             step()
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
+    # First of all: a process starts with the peak of the one that it was forked from.
+    memory = {variant: round(peak_memory(options.shape, variant)) for variant in VARIANTS}
     steps = {variant: make_step(options.shape, variant) for variant in VARIANTS}
     for step in steps.values():
         step()
@@ -141,7 +143,7 @@ def main() -> None:
         "dense_step_seconds": quartiles(dense),
         "step_over_dense": {variant: quartiles(seen) for variant, seen in ratios.items()},
         "added_by_arithmetic": {name: round(share, 4) for name, share in arithmetic(options.shape).items()},
-        "peak_memory_MB": {variant: round(peak_memory(options.shape, variant)) for variant in VARIANTS},
+        "peak_memory_MB": memory,
     }
     print(json.dumps(report, indent=1))
 
