@@ -6,6 +6,7 @@ are shown, never sent to the terminal.
 
 import json
 import os
+import shlex
 import sys
 import time
 import unicodedata
@@ -101,6 +102,11 @@ def note(text: str | Text = "") -> None:
 def show(result: RenderableType = "") -> None:
     """A result on stdout."""
     stdout().print(Text(result) if isinstance(result, str) else result)
+
+
+def show_command(words: Sequence[str]) -> None:
+    """A command to type next, on stdout, in one line however long, so that it can be copied."""
+    stdout().print(Text(f"  {shlex.join(words)}"), soft_wrap=True)
 
 
 def show_json(result: object) -> None:

@@ -1,7 +1,6 @@
 """What `prism quickstart` shows: a sentence, what made it, and the sentence without its leading prototype."""
 
 import difflib
-import shlex
 from pathlib import Path
 
 from rich.table import Table
@@ -50,7 +49,7 @@ def tell(run: Path, corpus: Path, *, prompt: str, seed: int) -> None:
     _show_change(writer, before, apart, ranked, change)
     _heading("Next")
     for command in _next(run, prompt, text, ranked, change):
-        console.show(f"  {shlex.join(command)}")
+        console.show_command(command)
 
 
 def _heading(title: str, remark: str = "") -> None:
