@@ -14,6 +14,7 @@ from prism_lm.corpus import Corpus, SequenceOrder, Sequences
 from prism_lm.training.config import DataSettings
 
 IGNORED = -100
+ORDERED_AT_ONCE = 4096
 
 
 class MicroBatch(NamedTuple):
@@ -70,13 +71,18 @@ class Batches:
         self.per_rank = self.per_step // world_size
         last = len(self.sequences) - 1
         self._last, self._short = last, len(self.sequences[last])
-        self._known = -1, np.empty(0, dtype=np.int64)
+        # The order of several steps costs hardly more to compute than that of one.
+        self._steps_ahead = max(1, ORDERED_AT_ONCE // data.batch)
+        self._known = -1, np.empty((0, 0), dtype=np.int64)
 
     def sequence_ids(self, step: int) -> np.ndarray:
         """All sequences of a step, [batch]."""
-        if step != self._known[0]:
-            self._known = step, self.order.batch(step, 0, 1, self.data.batch)
-        return self._known[1]
+        block, place = divmod(step, self._steps_ahead)
+        if block != self._known[0]:
+            portion = self._steps_ahead * self.data.batch
+            places = self.order.at(block * portion, (block + 1) * portion)
+            self._known = block, places.reshape(self._steps_ahead, self.data.batch)
+        return self._known[1][place]
 
     def totals(self, step: int) -> Totals:
         """Counts over the whole step, without reading it: only the corpus's last sequence may be short."""
