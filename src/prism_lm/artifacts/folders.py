@@ -71,7 +71,9 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
     if not os.path.lexists(target):
         return
     if not overwrite:
-        raise UserError(f"{target} exists already; choose another name, remove it, or ask to overwrite it")
+        raise UserError(
+            f"{target} exists already; choose another name, remove it, or add --overwrite (overwrite=True)"
+        )
     if target.is_symlink() or not target.is_dir():
         raise UserError(f"{target} is not a folder, so it is not replaced; remove it, or choose another name")
     if any(target.iterdir()) and not (target / MANIFEST_NAME).is_file():

@@ -65,7 +65,7 @@ def text_bytes(sources: Sequence[Source], config: PrepareConfig) -> int | None:
         if source.files:
             size: int | None = sum(map(_text_size, source.files))
         else:
-            size = DEFAULT_MAX_BYTES if source.given == INSTALLED else None
+            size = DEFAULT_MAX_BYTES if source.given == INSTALLED and config.max_bytes is None else None
         if config.max_bytes is not None:
             size = config.max_bytes if size is None else min(size, config.max_bytes)
         if size is None:

@@ -186,7 +186,8 @@ def check(recipe: Recipe) -> None:
     _require(bank.active_prototypes <= bank.num_prototypes, "bank.active_prototypes", bank.active_prototypes,
              f"at most bank.num_prototypes, {bank.num_prototypes}")  # fmt: skip
     _require((data.tokens is None) != (data.steps is None), "data.tokens and data.steps",
-             f"{data.tokens} and {data.steps}", "one of the two, and None for the other")  # fmt: skip
+             f"{data.tokens} and {data.steps}", "one of the two, and None for the "
+             "other, as in --data.tokens None --data.steps 100")  # fmt: skip
     _require(data.sequence_length >= 2, "data.sequence_length", data.sequence_length, "2 or more")
     _require(data.batch % data.micro_batch == 0, "data.batch", data.batch,
              f"a multiple of data.micro_batch, {data.micro_batch}")  # fmt: skip
