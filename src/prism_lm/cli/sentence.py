@@ -14,7 +14,7 @@ from prism_lm.model import Control
 
 TOKENS = 40
 SHORTEST = 6
-TEMPERATURE = 0.6
+TEMPERATURE = 0.35  # a small model makes up words when likelier ones are not favoured
 TRIES = 40  # prototypes that are switched off alone, before several are together
 
 

@@ -10,7 +10,17 @@ from prism_lm.artifacts.errors import GateFailed
 from prism_lm.attribution.apart import TakenApart
 from prism_lm.attribution.tracing import Tracer
 from prism_lm.cli import console
-from prism_lm.cli.sentence import Change, Reach, Word, Writer, first_change, leaders, reach, words
+from prism_lm.cli.sentence import (
+    TEMPERATURE,
+    Change,
+    Reach,
+    Word,
+    Writer,
+    first_change,
+    leaders,
+    reach,
+    words,
+)
 from prism_lm.index.cards import words_of
 from prism_lm.index.prototype_index import PrototypeIndex
 from prism_lm.index.terminal import NAME, QUIET, in_context, keep_start, percent, place, words_line
@@ -48,7 +58,7 @@ def tell(run: Path, corpus: Path, *, prompt: str, seed: int) -> None:
         _show_prototype(tracer.index, apart, prototype)
     _show_change(writer, before, apart, ranked, change)
     _heading("Next")
-    for command in _next(run, prompt, text, ranked, change):
+    for command in _next(run, writer, len(before), ranked, change):
         console.show_command(command)
 
 
@@ -106,7 +116,7 @@ def _show_change(
     _say(_why(change, apart))
     texts = [writer.tracer.encoder.decode(ids).rstrip() for ids in (before, change.after)]
     for name, line in zip(("with", "without"), marked(*texts), strict=True):
-        console.show(Text(f"  {name:<9}").append(visible(writer.prompt), style=QUIET).append(line))
+        _labelled(name, Text(visible(writer.prompt), style=QUIET).append(line))
     for line in _what_it_did(names, reach(writer, before, change.prototypes)):
         _say(line)
 
@@ -115,6 +125,12 @@ def _say(text: str) -> None:
     """A paragraph, indented."""
     for line in Text(text, style=QUIET).wrap(console.stdout(), console.stdout().width - 2):
         console.show(Text("  ").append(line))
+
+
+def _labelled(name: str, text: Text) -> None:
+    """A text beside its name, its further lines below its first."""
+    for number, line in enumerate(text.wrap(console.stdout(), console.stdout().width - 11)):
+        console.show(Text(f"  {name if number == 0 else '':<9}").append(line))
 
 
 def _why(change: Change, apart: TakenApart) -> str:
@@ -165,11 +181,13 @@ def _mark(pieces: list[str], kept: set[int], style: str) -> Text:
     return text
 
 
-def _next(run: Path, prompt: str, text: str, ranked: list[int], change: Change | None) -> list[list[str]]:
+def _next(
+    run: Path, writer: Writer, tokens: int, ranked: list[int], change: Change | None
+) -> list[list[str]]:
     prototype = change.prototypes[0] if change is not None else ranked[0]
     return [
         ["prism", "show", str(run), str(prototype)],
-        ["prism", "trace", str(run), "--prompt", prompt, "--output", text],
+        ["prism", "trace", str(run), "--prompt", writer.prompt, *_again(writer, tokens)],
         ["prism", "trace", str(run), "--prompt", "Raises", "--html", "trace.html"],
         ["prism", "prepare", "YOUR_TEXT", "--out", "corpus", "--held-out", "0.05"],
         [
@@ -184,3 +202,8 @@ def _next(run: Path, prompt: str, text: str, ranked: list[int], change: Change |
             "run",
         ],
     ]
+
+
+def _again(writer: Writer, tokens: int) -> list[str]:
+    """The options with which `prism trace` writes this very sentence."""
+    return ["--seed", str(writer.seed), "--temperature", str(TEMPERATURE), "--tokens", str(tokens)]
