@@ -38,6 +38,8 @@ from prism_lm.training.optimiser import Optimiser
 from prism_lm.training.parallel import processes
 
 Result = TypeVar("Result")
+PARTS = 100
+"""Steps whose parts are timed, after the comparison."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +68,7 @@ class Times(NamedTuple):
 def main(arguments: Arguments) -> None:
     """Runs the comparison and prints the ratios."""
     recipe = RECIPES[arguments.recipe]()
-    steps = (arguments.rounds + 2) * arguments.steps
+    steps = (arguments.rounds + 2) * arguments.steps + PARTS
     recipe = replace(
         recipe,
         data=replace(recipe.data, tokens=None, steps=steps),
@@ -80,9 +82,8 @@ def main(arguments: Arguments) -> None:
         folder.begin(config, {"corpus": corpus.hash})
         training = Training(config, corpus, None, ranks, Silent())
         training.open()
-        spent = Spent()
-        ours, bare = loop_steps(training, spent), bare_steps(recipe, corpus)
-        pairs = list(compare(ours, bare, arguments))
+        pairs = list(compare(loop_steps(training), bare_steps(recipe, corpus), arguments))
+        spent = spend(training, PARTS)
         training.close()
         report(recipe, pairs, spent)
 
@@ -132,21 +133,25 @@ class Spent:
         return [sum(self.steps[group]) / sum(self.shared[group]) - 1 for group in groups]
 
 
-def loop_steps(training: Training, spent: Spent) -> Callable[[], None]:
+def loop_steps(training: Training) -> Callable[[], None]:
     """One step of ours."""
-    training.module.forward = spent.timed(training.module.forward)
-    training.optimiser.advance = spent.timed(training.optimiser.advance)
-    backward = spent.timed(torch.Tensor.backward)
 
-    def both() -> None:
+    def step() -> None:
         training.advance()
         training.report()
 
-    def step() -> None:
-        with mock.patch.object(torch.Tensor, "backward", backward):
-            spent.step(both)
-
     return step
+
+
+def spend(training: Training, steps: int) -> Spent:
+    """Some more of our steps, with the parts timed; nothing is timed inside while the loops are compared."""
+    spent, step = Spent(), loop_steps(training)
+    training.module.forward = spent.timed(training.module.forward)
+    training.optimiser.advance = spent.timed(training.optimiser.advance)
+    with mock.patch.object(torch.Tensor, "backward", spent.timed(torch.Tensor.backward)):
+        for _ in range(steps):
+            spent.step(step)
+    return spent
 
 
 def bare_steps(recipe: Recipe, corpus: Corpus) -> Callable[[], None]:
