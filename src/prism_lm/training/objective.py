@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from prism_lm.model import clustering_terms, cross_entropy_sum
-from prism_lm.training.batches import MicroBatch, Totals
+from prism_lm.training.batches import IGNORED, MicroBatch, Totals
 from prism_lm.training.config import BankSettings
 
 Read = TypeVar("Read")
@@ -67,11 +67,10 @@ def read_terms(batch: MicroBatch, active_prototypes: int | None) -> Reader[Terms
     """The reader that gives the Terms of a micro-batch; `active_prototypes` None: cross-entropy alone."""
 
     def read(states: Tensor, output_embedding: Tensor, bank: Tensor | None) -> Terms:
-        states, labels = present_states(states, batch)
-        cross_entropy = cross_entropy_sum(states, output_embedding, labels)
+        cross_entropy = cross_entropy_sum(*predicting_states(states, output_embedding, batch))
         if active_prototypes is None or bank is None:
             return Terms(cross_entropy)
-        found = clustering_terms(states, bank, active_prototypes)
+        found = clustering_terms(present_states(states, batch)[0], bank, active_prototypes)
         return Terms(
             cross_entropy,
             found.reconstruction_sum,
@@ -103,6 +102,16 @@ def added(summed: Terms | None, terms: Terms) -> Terms:
 
 def _detached(term: Tensor | None) -> Tensor | None:
     return None if term is None else term.detach()
+
+
+def predicting_states(
+    states: Tensor, output_embedding: Tensor, batch: MicroBatch
+) -> tuple[Tensor, Tensor, Tensor]:
+    """States [N, D] with a next token, W, and those tokens [N]: a sequence's last state predicts none."""
+    if batch.present is None:
+        return states[:, :-1].flatten(0, 1), output_embedding, batch.labels[:, :-1].flatten()
+    there = batch.labels != IGNORED
+    return states[there], output_embedding, batch.labels[there]
 
 
 def present_states(states: Tensor, batch: MicroBatch) -> tuple[Tensor, Tensor]:
