@@ -143,9 +143,7 @@ def test_held_out_text_with_another_tokenizer_is_refused(configure, tmp_path):
 
     (tmp_path / "a.txt").write_text("one two three four five six " * 200)
     other = prepare(PrepareConfig(sources=(str(tmp_path / "a.txt"),), out=tmp_path / "c", vocab_size=280))
-    with pytest.raises(
-        UserError, match=r"made with another tokenizer .* held-out text with --tokenizer"
-    ):
+    with pytest.raises(UserError, match=r"made with another tokenizer .* held-out text with --tokenizer"):
         train(dataclasses.replace(configure(), held_out=other.path))
 
 

@@ -1,12 +1,12 @@
 """The bank set from data, and dead prototypes replaced: pure functions of (seed, step) and the weights."""
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from prism_lm.model.head import reconstruct, select_prototypes
 from prism_lm.training.batches import Batches
 from prism_lm.training.objective import TrainingModule
 from prism_lm.training.optimiser import Optimiser
@@ -62,12 +62,13 @@ def _pool(batches: Batches, step: int, among: int) -> list[np.ndarray]:
 
 @torch.no_grad()
 def seed_bank(module: TrainingModule, optimiser: Optimiser, states: Tensor, active_prototypes: int) -> None:
-    """Sets P [K, D] to token states [K, D] over sqrt(A), so that A of them add up to about the length of
-    one.
-    """
+    """Sets P [K, D] to token states [K, D], all times the factor with which their mixtures (3) fit them best."""
     bank = module.bank
     assert bank is not None
-    overwrite(bank, states / math.sqrt(active_prototypes))
+    selection = select_prototypes(states, states, active_prototypes)
+    mixtures = reconstruct(states, selection.active_ids, selection.cosines.clamp_min(0))
+    scale = (states * mixtures).sum() / mixtures.square().sum().clamp_min(torch.finfo(torch.float32).tiny)
+    overwrite(bank, states * scale)
     optimiser.forget(bank)
 
 
