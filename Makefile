@@ -35,6 +35,7 @@ check: lint types imports docs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 types: $(STAMP)
 	$(BIN)/pyrefly check

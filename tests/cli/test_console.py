@@ -3,28 +3,7 @@
 import subprocess
 import sys
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from prism_lm.cli import console
-
-
-@given(st.text(st.characters(codec=None)))
-def test_visible_has_no_control_characters(text):
-    shown = console.visible(text)
-    assert shown.isprintable() or all(c.isprintable() or c.isspace() or c in "\u200c\u200d" for c in shown)
-    assert "\x1b" not in shown
-    assert "\n" not in shown
-
-
-@pytest.mark.parametrize("text", ["plain", "naïve café", "日本語", "emoji 👩\u200d👧"])
-def test_visible_leaves_ordinary_text_alone(text):
-    assert console.visible(text) == text
-
-
-def test_visible_spells_out_escape_sequences_and_direction_overrides():
-    assert console.visible("\x1b[31m\u202e") == "\\u001b[31m\\u202e"
 
 
 def test_markup_is_text(capsys):

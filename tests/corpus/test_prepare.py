@@ -96,6 +96,12 @@ def test_bad_documents_stop_or_are_counted_and_shift_nothing(make_corpus: MakeCo
     assert example.endswith("records.jsonl:2: the text is empty, so there is nothing to train on")
 
 
+def test_a_text_of_white_space_only_is_no_document(make_corpus: MakeCorpus) -> None:
+    with pytest.raises(UserError, match=r"records\.jsonl:2: the text is white space only"):
+        make_corpus(["the fox", " \n\t "])
+    assert make_corpus(["the fox", " \n\t ", "the dog"], on_error="skip").num_documents == 2
+
+
 @pytest.mark.parametrize(
     ("record", "said"),
     [
@@ -111,17 +117,18 @@ def test_first_bad_document_is_named(make_corpus: MakeCorpus, record: Any, said:
 def test_text_that_the_tokenizer_drops_is_a_document_without_tokens(
     make_corpus: MakeCorpus, tmp_path: Path
 ) -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     backend = Tokenizer(models.WordLevel({"fox": 0, "[UNK]": 1, "[SEP]": 2}, unk_token="[UNK]"))
+    backend.normalizer = normalizers.Replace("~", "")
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
     PreTrainedTokenizerFast(tokenizer_object=backend, sep_token="[SEP]").save_pretrained(
         str(tmp_path / "words")
     )
     with pytest.raises(UserError, match=r"records\.jsonl:2: the tokenizer makes no token of the text"):
-        make_corpus(["fox", " \n "], tokenizer=str(tmp_path / "words"))
-    corpus = make_corpus(["fox", " \n ", "a fox"], tokenizer=str(tmp_path / "words"), on_error="skip")
+        make_corpus(["fox", "~~"], tokenizer=str(tmp_path / "words"))
+    corpus = make_corpus(["fox", "~~", "a fox"], tokenizer=str(tmp_path / "words"), on_error="skip")
     assert corpus.tokens(0, corpus.num_tokens).tolist() == [0, 2, 1, 0, 2]
     assert corpus.locate(3).start == 2
     assert corpus.locate(3).document_id == "records.jsonl:3"

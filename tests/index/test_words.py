@@ -1,12 +1,6 @@
 """How tokens and texts are made visible."""
 
-import unicodedata
-
-from hypothesis import given
-from hypothesis import strategies as st
-
 from prism_lm.corpus import Corpus
-from prism_lm.index.visible import visible, visible_token
 from prism_lm.index.words import TokenTexts, byte_alphabet
 
 
@@ -31,21 +25,3 @@ def test_the_byte_alphabet_is_that_of_byte_level_tokenizers() -> None:
 
     assert set(byte_alphabet()) == set(ByteLevel.alphabet())
     assert sorted(byte_alphabet().values()) == list(range(256))
-
-
-@given(st.text())
-def test_nothing_unseen_is_left(text: str) -> None:
-    shown = visible(text)
-    assert "\n" not in shown
-    harmless = {"\u200c", "\u200d"}
-    assert all(
-        unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co", "Cn"} for c in shown if c not in harmless
-    )
-
-
-def test_spaces_of_tokens() -> None:
-    assert visible_token(" the") == "·the"
-    assert visible_token("  ") == "··"
-    assert visible_token("a b ") == "a b·"
-    assert visible_token("\n\n") == "⏎⏎"
-    assert visible("a\x1b[0m\u202e\u2028b") == "a␛[0m\\u202e\\u2028b"

@@ -13,7 +13,7 @@ from prism_lm.cli.main import main
 TINY = [
     "--model.hidden-size", "16", "--model.layers", "2", "--model.heads", "2", "--bank.num-prototypes", "32",
     "--bank.active-prototypes", "2", "--data.sequence-length", "32", "--data.batch", "4",
-    "--data.micro-batch", "2", "--data.tokens", "None", "--data.steps", "8", "--runtime.threads", "1",
+    "--data.micro-batch", "2", "--data.steps", "8", "--runtime.threads", "1",
     "--monitoring.held-out-tokens", "200",
 ]  # fmt: skip
 

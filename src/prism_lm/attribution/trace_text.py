@@ -4,6 +4,7 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from prism_lm.artifacts.visible import visible, visible_token
 from prism_lm.attribution.traces import LeadingPrototype, TokenTrace, Trace
 from prism_lm.index.passages import Passage
 from prism_lm.index.terminal import (
@@ -17,7 +18,6 @@ from prism_lm.index.terminal import (
     place,
     words_line,
 )
-from prism_lm.index.visible import visible, visible_token
 
 _BAR = 10
 _ABOUT_PASSAGES = (

@@ -9,7 +9,6 @@ import os
 import shlex
 import sys
 import time
-import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import TextIO
@@ -20,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from prism_lm.artifacts.units import format_count, format_seconds
+from prism_lm.artifacts.visible import visible
 
 PIPE_WIDTH = 110
 
@@ -33,9 +33,6 @@ _QUIET = {
     "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
     "TRANSFORMERS_VERBOSITY": "error",
 }
-
-
-_JOINERS = "\u200c\u200d"  # part of how many scripts and emoji are written, and harmless
 
 
 def quiet_libraries() -> None:
@@ -72,21 +69,6 @@ def stdout() -> Console:
 def width() -> int:
     """Cells in a line of what `show` prints to."""
     return stdout().width
-
-
-def visible(text: str) -> str:
-    """`text` with control characters spelled out, so that a document cannot drive the terminal."""
-    return "".join(_visible_character(character) for character in text)
-
-
-def _visible_character(character: str) -> str:
-    if character == "\n":
-        return "⏎"
-    if character == "\t":
-        return " "
-    if character not in _JOINERS and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn"):
-        return f"\\u{ord(character):04x}"
-    return character
 
 
 def error(text: str) -> None:

@@ -9,6 +9,7 @@ import tyro
 from rich.text import Text
 
 from prism_lm.artifacts.units import format_bytes, format_count, format_seconds
+from prism_lm.artifacts.visible import visible
 from prism_lm.cli import console
 from prism_lm.corpus.config import FieldNames, PrepareConfig
 
@@ -25,7 +26,9 @@ class Arguments:
     names); or the word installed: the docstrings of the Python packages on this machine.
     """
 
-    sources: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="SOURCE...")]
+    sources: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="SOURCE...", help_behavior_hint="")
+    ]
     """Where the text is."""
     out: Path
     """The corpus folder to make."""
@@ -126,7 +129,7 @@ def _report(made: "list[Corpus]") -> None:
     figures = made[0].manifest.figures
     for kind, count in figures["skipped"].items():
         examples = "; ".join(figures["skipped_examples"][kind])
-        _say(f"skipped  {count:,} of kind {kind}: {console.visible(examples)}")
+        _say(f"skipped  {count:,} of kind {kind}: {visible(examples)}")
     _say(f"took     {format_seconds(figures['seconds'])}")
     _say(f"next     {_next_command(made)}")
 

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from prism_lm.artifacts.errors import GateFailed
+from prism_lm.artifacts.visible import visible
 from prism_lm.attribution.apart import TakenApart
 from prism_lm.attribution.tracing import Tracer
 from prism_lm.cli import console
@@ -24,7 +25,6 @@ from prism_lm.cli.sentence import (
 from prism_lm.index.cards import words_of
 from prism_lm.index.prototype_index import PrototypeIndex
 from prism_lm.index.terminal import NAME, QUIET, in_context, keep_start, percent, place, words_line
-from prism_lm.index.visible import visible
 
 SHOWN_WORDS = 14
 SHOWN_PROTOTYPES = 3

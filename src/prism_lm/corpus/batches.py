@@ -80,11 +80,17 @@ def _next(waiting: deque[tuple[Batch, Future[EncodedBatch]]]) -> tuple[Batch, En
 
 
 def _without_empty(batch: Batch, tokens: EncodedBatch, problems: Problems) -> tuple[Batch, EncodedBatch]:
-    full = tokens.counts > 0
+    full = (tokens.counts > 0) & np.array([not document.text.isspace() for document in batch.documents])
     if full.all():
         return batch, tokens
     for document, keep in zip(batch.documents, full, strict=True):
         if not keep:
-            what = "the tokenizer makes no token of the text" if document.text else "the text is empty"
+            what = _nothing_in(document.text)
             problems.report("0-token document", document.place, f"{what}, so there is nothing to train on")
     return batch.select(full), tokens.select(full)
+
+
+def _nothing_in(text: str) -> str:
+    if not text:
+        return "the text is empty"
+    return "the text is white space only" if text.isspace() else "the tokenizer makes no token of the text"

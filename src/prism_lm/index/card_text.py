@@ -5,10 +5,10 @@ from rich.table import Table
 from rich.text import Text
 
 from prism_lm.artifacts.units import format_count
+from prism_lm.artifacts.visible import visible, visible_token
 from prism_lm.index.cards import PrototypeCard, Trigger
 from prism_lm.index.passages import Passage
 from prism_lm.index.terminal import NAME, QUIET, in_context, keep_start, percent, place, words_line
-from prism_lm.index.visible import visible, visible_token
 
 _FIELD_TITLES = {"current": "on the token", "next": "before the token", "source": "in the source"}
 

@@ -23,6 +23,7 @@ class IndexConfig:
     batch_tokens: int = 8192
     """Tokens in one forward pass. Changes speed and memory, never the result."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the model runs; auto: a GPU where there is one."""
     neighbours: int = 16
     """Passages at the top of each prototype, from as many documents."""
     bands: int = 5

@@ -2,9 +2,9 @@
 
 from html import escape
 
+from prism_lm.artifacts.visible import visible, visible_token
 from prism_lm.index.passages import Passage
 from prism_lm.index.terminal import END_OF_DOCUMENT, place
-from prism_lm.index.visible import visible, visible_token
 
 # Scoped under .prism, and readable on light and dark pages alike.
 STYLE = """<style>

@@ -6,10 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from prism_lm.artifacts.units import format_count
+from prism_lm.artifacts.visible import visible_token
 from prism_lm.index.cards import words_of
 from prism_lm.index.prototype_index import PrototypeIndex
 from prism_lm.index.terminal import NAME, QUIET, keep_start, percent
-from prism_lm.index.visible import visible_token
 
 _FIXED = 42  # cells of the columns of numbers
 

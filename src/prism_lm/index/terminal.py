@@ -8,8 +8,8 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from prism_lm.artifacts.visible import visible, visible_token
 from prism_lm.index.passages import Passage
-from prism_lm.index.visible import visible, visible_token
 
 HIGHLIGHT = "bold reverse"
 QUIET = "dim"

@@ -90,8 +90,9 @@ class DataSettings:
     """Sequences in one forward pass of one process. R1 is taken over one such micro-batch. Steps accumulate
     gradients over batch / (micro_batch x processes) of them."""
     tokens: int | None = None
-    """Tokens to train on, rounded up to whole steps. Give this or `steps`."""
+    """Tokens to train on, rounded up to whole steps."""
     steps: int | None = None
+    """Steps to train for. Where it is given, `tokens` has no say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,9 +186,8 @@ def check(recipe: Recipe) -> None:
              "none, for gpt2 has one key for each head")  # fmt: skip
     _require(bank.active_prototypes <= bank.num_prototypes, "bank.active_prototypes", bank.active_prototypes,
              f"at most bank.num_prototypes, {bank.num_prototypes}")  # fmt: skip
-    _require((data.tokens is None) != (data.steps is None), "data.tokens and data.steps",
-             f"{data.tokens} and {data.steps}", "one of the two, and None for the "
-             "other, as in --data.tokens None --data.steps 100")  # fmt: skip
+    _require(data.tokens is not None or data.steps is not None, "data.tokens", None,
+             "a number, or a number of steps as data.steps")  # fmt: skip
     _require(data.sequence_length >= 2, "data.sequence_length", data.sequence_length, "2 or more")
     _require(data.batch % data.micro_batch == 0, "data.batch", data.batch,
              f"a multiple of data.micro_batch, {data.micro_batch}")  # fmt: skip

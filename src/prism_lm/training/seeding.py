@@ -62,7 +62,7 @@ def _pool(batches: Batches, step: int, among: int) -> list[np.ndarray]:
 
 @torch.no_grad()
 def seed_bank(module: TrainingModule, optimiser: Optimiser, states: Tensor, active_prototypes: int) -> None:
-    """Sets P [K, D] to token states [K, D], all times the factor with which their mixtures (3) fit them best."""
+    """Sets P [K, D] to token states [K, D] times one factor: the one whose mixtures (3) fit them best."""
     bank = module.bank
     assert bank is not None
     selection = select_prototypes(states, states, active_prototypes)
