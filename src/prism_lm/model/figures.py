@@ -8,6 +8,10 @@ from torch import Tensor
 from .head import inverse_norm, reconstruct
 from .losses import clustering_terms, cross_entropy_sum
 
+SET_STATES = 16_384
+"""States in the larger sets that R1 is also taken over: the same for every recipe, so that R1 can be compared
+between runs whose batches differ."""
+
 
 class Figure(NamedTuple):
     """A value and its unit."""
@@ -27,6 +31,7 @@ class HeldOutFigures:
         self._sums: dict[str, float] = {}
         self._used = torch.zeros(num_prototypes, dtype=torch.bool)
         self._nearest = torch.full((num_prototypes,), -torch.inf)
+        self._set = CoverageSet(num_prototypes)
         self._vectors: dict[str, Tensor] = {}
 
     def _add(self, **amounts: Tensor | float) -> None:
@@ -74,7 +79,9 @@ class HeldOutFigures:
             loss_without_residual=cross_entropy_sum(mixture.to(states.dtype), output_embedding, labels),
         )
         self._used[terms.active_ids[terms.activations > 0].unique().cpu()] = True
-        self._nearest = torch.maximum(self._nearest, terms.nearest_cosine.float().cpu())
+        nearest = terms.nearest_cosine.float().cpu()
+        self._nearest = torch.maximum(self._nearest, nearest)
+        self._set.update(nearest, states.shape[0])
 
     def result(self) -> dict[str, Figure]:
         """Name to value and unit.  Raises ValueError when nothing was added."""
@@ -96,6 +103,7 @@ class HeldOutFigures:
         per_batch = f"mean cosine, over batches of about {round(states / self._sums['batches'])} states"
         return {
             "R1": Figure(self._sums["r1"] / self._sums["batches"], per_batch),
+            "R1_larger_sets": Figure(self._set.mean(), f"mean cosine, over sets of {SET_STATES} states"),
             "R1_whole_set": Figure(
                 float(self._nearest.mean()), f"mean cosine, over all {round(states)} states"
             ),
@@ -109,3 +117,24 @@ class HeldOutFigures:
             ),
             "prototypes_used": Figure(float(self._used.float().mean()), "share of the bank"),
         }
+
+
+class CoverageSet:
+    """R1 (7) over sets of SET_STATES states: the mean over whole sets, or over what there is of the first."""
+
+    def __init__(self, num_prototypes: int) -> None:
+        self._nearest = torch.full((num_prototypes,), -torch.inf)
+        self._states = 0
+        self._done: list[float] = []
+
+    def update(self, nearest_cosine: Tensor, states: int) -> None:
+        """Add a batch of so many states, by the largest cosine [K] of each prototype with one of them."""
+        self._nearest = torch.maximum(self._nearest, nearest_cosine)
+        self._states += states
+        if self._states >= SET_STATES:
+            self._done.append(float(self._nearest.mean()))
+            self._nearest, self._states = torch.full_like(self._nearest, -torch.inf), 0
+
+    def mean(self) -> float:
+        """The mean over sets."""
+        return sum(self._done) / len(self._done) if self._done else float(self._nearest.mean())
