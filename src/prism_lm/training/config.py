@@ -39,11 +39,11 @@ class BankSettings:
     """K."""
     active_prototypes: int
     """A, active prototypes for each token."""
-    reconstruction_weight: float = 0.3
+    reconstruction_weight: float = 0.1
     """w_rec of (5)."""
-    prototype_coverage_weight: float = 0.3
+    prototype_coverage_weight: float = 0.2
     """w_R1 of (5)."""
-    token_coverage_weight: float = 0.3
+    token_coverage_weight: float = 0.35
     """w_R2 of (5)."""
     seed_at: float = 0.25
     """Fraction of the steps after which the bank is set from token states; before it, cross-entropy alone."""

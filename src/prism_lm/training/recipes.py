@@ -31,22 +31,22 @@ def quickstart() -> Recipe:
 
 
 def micro() -> Recipe:
-    """About 1M + 0.13M parameters, 5M tokens: the size of most comparisons in docs/results.md."""
+    """About 1M + 1M parameters, 5M tokens: the size of most comparisons in docs/results.md."""
     return Recipe(
         name="micro",
         model=ModelShape(hidden_size=128, layers=5, heads=4),
-        bank=BankSettings(num_prototypes=1024, active_prototypes=32),
+        bank=BankSettings(num_prototypes=8192, active_prototypes=4),
         optimiser=OptimiserSettings(learning_rate=2e-3),
         data=DataSettings(sequence_length=128, batch=16, micro_batch=16, tokens=5_000_000),
     )
 
 
 def mini() -> Recipe:
-    """About 3M + 0.26M parameters, 5M tokens."""
+    """About 3M + 2M parameters, 5M tokens."""
     return Recipe(
         name="mini",
         model=ModelShape(hidden_size=256, layers=4, heads=4),
-        bank=BankSettings(num_prototypes=1024, active_prototypes=32),
+        bank=BankSettings(num_prototypes=8192, active_prototypes=4),
         optimiser=OptimiserSettings(learning_rate=1.5e-3),
         data=DataSettings(sequence_length=128, batch=16, micro_batch=16, tokens=5_000_000),
     )
@@ -110,7 +110,7 @@ def _large(
     return Recipe(
         name=name,
         model=model,
-        bank=BankSettings(num_prototypes=prototypes, active_prototypes=32),
+        bank=BankSettings(num_prototypes=prototypes, active_prototypes=4),
         optimiser=OptimiserSettings(learning_rate=learning_rate),
         data=DataSettings(sequence_length=1024, batch=512, micro_batch=micro_batch, tokens=tokens),
         runtime=RuntimeSettings(precision="bfloat16", compile=True),
