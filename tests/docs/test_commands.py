@@ -1,6 +1,6 @@
 """Every command in a ```console block of the README and the pages is run, in order, beside a tiny workspace.
 
-In it lie notes/, corpus, corpus-heldout and run. What a command makes with --out is removed before, so a page
+In it lie notes/, corpus, corpus-heldout, run and reviewed.txt, the id of a document of corpus. What a command makes with --out is removed before, so a page
 may begin from nothing. Training and quickstart are cut to a few steps; make, pip and scripts are looked up.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from prism_lm.cli.main import main
+from prism_lm.corpus import Corpus
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -88,5 +89,6 @@ def test_commands_run(page, tiny_index, tiny_workspace, tmp_path, monkeypatch):
     workspace = tmp_path / "workspace"
     shutil.copytree(tiny_workspace, workspace)
     monkeypatch.chdir(workspace)
+    (workspace / "reviewed.txt").write_text(Corpus.open("corpus").document(0).id + "\n", encoding="utf-8")
     for words in commands(page):
         run(words)

@@ -32,6 +32,7 @@ COMMANDS: dict[str, Command] = {
         module="prism_lm.cli.quickstart", summary="text to traced output and control, nothing to download"
     ),
     "prepare": Command(module="prism_lm.cli.prepare", summary="files, folders, data sets -> a corpus"),
+    "drop": Command(module="prism_lm.cli.drop", summary="a corpus without the documents of a list"),
     "train": Command(module="prism_lm.cli.train", summary="a corpus -> a prototype model, or its dense twin"),
     "index": Command(
         module="prism_lm.cli.index", summary="one pass over the corpus: what each prototype stands for"

@@ -121,6 +121,10 @@ class Corpus:
         """All documents in order, read a few at a time."""
         return self._documents.all()
 
+    def document_ids(self) -> Iterator[str]:
+        """The ids of all documents in order, without reading texts."""
+        return self._documents.ids()
+
     def document_range(self, index: int) -> tuple[int, int]:
         """Positions [first, stop) of a document's tokens; at `stop` stands its separator."""
         if not 0 <= index < self.num_documents:

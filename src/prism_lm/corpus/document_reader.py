@@ -46,6 +46,11 @@ class DocumentReader:
                 yield _document(index, row)
                 index += 1
 
+    def ids(self) -> Iterator[str]:
+        """All ids in order, those of a row group in memory at a time."""
+        for group in range(len(self._group_starts) - 1):
+            yield from self._read(group, ids_only=True).column("id").to_pylist()
+
     @cached_property
     def _group_starts(self) -> NDArray[np.int64]:
         """Index of each row group's first document, over all files; behind them the number of documents."""

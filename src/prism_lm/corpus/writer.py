@@ -67,7 +67,7 @@ class CorpusWriter:
         configuration: Mapping[str, Any],
         sources: Mapping[str, str],
         figures: Mapping[str, Any],
-        command: str,
+        command: str | None,
     ) -> Manifest:
         """Closes the files, adds the tokenizer, and writes the manifest last."""
         write_array(self._starts, np.array([self.num_tokens], dtype=on_disk.DOCUMENT_START_DTYPE))
