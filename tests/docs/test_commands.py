@@ -1,7 +1,8 @@
 """Every command in a ```console block of the README and the pages is run, in order, beside a tiny workspace.
 
-In it lie notes/, corpus, corpus-heldout, run and reviewed.txt, the id of a document of corpus. What a command makes with --out is removed before, so a page
-may begin from nothing. Training and quickstart are cut to a few steps; make, pip and scripts are looked up.
+In it lie notes/, corpus, corpus-heldout, run and reviewed.txt, the id of a document of corpus. What a
+command makes with --out is removed before, so a page may begin from nothing. Training and quickstart are cut
+to a few steps; make, pip and scripts are looked up.
 """
 
 import re
