@@ -1,9 +1,10 @@
 """Prototype models beside their dense twins: held-out figures of the runs, accuracy on minimal pairs.
 
-    python benchmarks/compare_with_twin.py --dense D0 D1 --prototype P0 P1 --minimal-pairs blimp.jsonl.gz
+    python benchmarks/compare_with_twin.py --dense D0 D1 --prototype P0 P1 --held-out mixed-valid \\
+        --minimal-pairs blimp.jsonl.gz
 
-Runs are given in matching order. Held-out figures are those that `prism train` took at the end of each run,
-over the same text. The interval of the difference in accuracy is a paired bootstrap over minimal pairs.
+Runs are given in matching order. All are read anew over the same held-out text. The interval of the difference
+in accuracy is a paired bootstrap over minimal pairs.
 """
 
 import argparse
@@ -13,23 +14,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, logging
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, logging
 
 import prism_lm.model.modeling_prism  # noqa: F401  (makes AutoModelForCausalLM know prototype models)
-from prism_lm.artifacts.run import open_run
+from prism_lm.corpus import Corpus
 from prism_lm.evaluation.minimal_pairs import MinimalPair, compare_minimal_pairs, read_minimal_pairs
+from prism_lm.training import load_config
+from prism_lm.training.monitors import HeldOut
+from prism_lm.training.objective import TrainingModule
+from prism_lm.training.parallel import processes
 
 
-def held_out(run: Path) -> dict[str, float]:
-    """The last held-out figures of a run."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    last = [line for line in lines if line["event"] == "held_out"][-1]
-    return {name: figure["value"] for name, figure in last["figures"].items()}
+def held_out(run: Path, model: PreTrainedModel, corpus: Corpus) -> dict[str, float]:
+    """The figures that `prism train` takes at the end of a run, taken again."""
+    config = load_config(run)
+    with processes(config.recipe.runtime) as ranks:
+        measured = HeldOut(corpus, config.recipe, ranks).measure(
+            TrainingModule(model), with_bank=not config.dense
+        )
+    return {name: figure.value for name, figure in measured.items()}
 
 
-def correct_pairs(run: Path, pairs: list[MinimalPair]) -> np.ndarray:
+def correct_pairs(run: Path, model: PreTrainedModel, pairs: list[MinimalPair]) -> np.ndarray:
     """Which minimal pairs the model of a run gets right."""
-    model = AutoModelForCausalLM.from_pretrained(run, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(run)
     result = compare_minimal_pairs(model, tokenizer, pairs, separator_id=model.config.eos_token_id)
     return np.array(result.correct)
@@ -56,6 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
     parser.add_argument("--dense", type=Path, nargs="+", required=True)
     parser.add_argument("--prototype", type=Path, nargs="+", required=True)
+    parser.add_argument("--held-out", type=Path, required=True)
     parser.add_argument("--minimal-pairs", type=Path, required=True)
     options = parser.parse_args()
     if len(options.dense) != len(options.prototype):
@@ -64,26 +72,29 @@ def main() -> None:
     pairs = read_minimal_pairs(options.minimal_pairs)
     names = [pair.paradigm for pair in pairs]
     groups = [np.array([n for n, name in enumerate(names) if name == each]) for each in dict.fromkeys(names)]
+    corpus = Corpus.open(options.held_out)
     rows: list[dict[str, Any]] = []
-    differences = []
-    for dense, prototype in zip(options.dense, options.prototype, strict=True):
-        seeds = {open_run(run).configuration["recipe"]["seed"] for run in (dense, prototype)}
-        if len(seeds) > 1:
-            parser.error(f"{dense} and {prototype} have different seeds: they are no twins")
-        right = {run: correct_pairs(run, pairs) for run in (dense, prototype)}
-        differences.append(right[prototype].astype(float) - right[dense])
-        for run in (dense, prototype):
-            rows.append({"run": run.name, **held_out(run), "minimal_pairs": accuracy(right[run], groups)})
-    losses = np.array(
-        [[held_out(run)["loss"] for run in runs] for runs in (options.dense, options.prototype)]
-    )
+    differences, losses = [], []
+    for twins in zip(options.dense, options.prototype, strict=True):
+        configs = [load_config(run) for run in twins]
+        if configs[0].recipe.seed != configs[1].recipe.seed or not configs[0].dense or configs[1].dense:
+            parser.error(f"{twins[0]} and {twins[1]} are no twins: one seed, and only the first dense")
+        right = []
+        for run in twins:
+            model = AutoModelForCausalLM.from_pretrained(run, dtype=torch.float32).eval()
+            right.append(correct_pairs(run, model, pairs))
+            figures = held_out(run, model, corpus)
+            rows.append({"run": run.name, **figures, "minimal_pairs": accuracy(right[-1], groups)})
+        differences.append(right[1].astype(float) - right[0])
+        losses.append([row["loss"] for row in rows[-2:]])
+    dense, prototype = np.array(losses).T
     mean = np.mean(differences, axis=0)
     print(
         json.dumps(
             {
                 "runs": rows,
-                "loss_change_percent": [round(100 * float(x), 3) for x in losses[1] / losses[0] - 1],
-                "mean_loss_change_percent": round(100 * float(losses[1].mean() / losses[0].mean() - 1), 3),
+                "loss_change_percent": [round(100 * float(x), 3) for x in prototype / dense - 1],
+                "mean_loss_change_percent": round(100 * float(prototype.mean() / dense.mean() - 1), 3),
                 "minimal_pairs_change_points": round(100 * accuracy(mean, groups), 2),
                 "minimal_pairs_change_interval_95": interval(mean, groups),
             },
