@@ -3,8 +3,8 @@
     python benchmarks/compare_with_twin.py --dense D0 D1 --prototype P0 P1 --held-out mixed-valid \\
         --minimal-pairs blimp.jsonl.gz
 
-Runs are given in matching order. All are read anew over the same held-out text. The interval of the difference
-in accuracy is a paired bootstrap over minimal pairs.
+Runs are given in matching order. All are read anew over the same held-out text. The interval of the
+difference in accuracy is a paired bootstrap over minimal pairs.
 """
 
 import argparse
