@@ -31,7 +31,7 @@ class Arguments:
 
     out: Path = Path("prism-quickstart")
     """Folder for the corpus and the run."""
-    prompt: str = "Return a"
+    prompt: str = "Return the"
     """How the sentence begins."""
     seed: int = 0
     """Of the sentence."""
