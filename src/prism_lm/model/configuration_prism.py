@@ -24,10 +24,10 @@ class PrismConfig(PreTrainedConfig):
 
     text_config: Any = None
     num_prototypes: int = 1024
-    active_prototypes: int = 32
-    reconstruction_weight: float = 0.3
-    prototype_coverage_weight: float = 0.3
-    token_coverage_weight: float = 0.3
+    active_prototypes: int = 4
+    reconstruction_weight: float = 0.1
+    prototype_coverage_weight: float = 0.2
+    token_coverage_weight: float = 0.35
     initializer_range: float = 0.02
     tie_word_embeddings: bool | None = None
 
