@@ -62,7 +62,7 @@ def _token(trace: Trace, token: TokenTrace) -> str:
     largest = token.largest_part
     rows = [_slice_row(trace, one, largest) for one in token.leading]
     others, residual = f"{token.others:+.2f}", f"{token.residual:+.2f}"
-    rows.append(html.row([("q", f"{token.num_others} others"), ("n", others), ("", ""), ("", "")]))
+    rows.append(html.row([("q", token.named_others), ("n", others), ("", ""), ("", "")]))
     drawn = html.bar(token.residual, largest)
     rows.append(html.row([("q", "residual"), ("n", residual), ("", drawn), ("", "")]))
     return f"<details>{head}<table>{''.join(rows)}</table></details>"

@@ -95,7 +95,7 @@ def _token(trace: Trace, token: TokenTrace, width: int) -> list[Text]:
         line = _label(one.prototype, one.slice).append(bar(one.slice, largest, _BAR)).append(" ")
         lines.append(line.append(_behind(prototype, width - _LABEL - _BAR - 1, names)))
     if token.num_others:
-        lines.append(_part(f"{token.num_others} others", token.others))
+        lines.append(_part(token.named_others, token.others))
     lines.append(_part("residual", token.residual).append(bar(token.residual, largest, _BAR)))
     return lines
 

@@ -62,6 +62,11 @@ class TokenTrace:
         return sum(one.slice for one in self.leading) + self.others
 
     @property
+    def named_others(self) -> str:
+        """What their row is called."""
+        return f"{self.num_others} other{'' if self.num_others == 1 else 's'}"
+
+    @property
     def largest_part(self) -> float:
         """The size of the largest single part, which the longest bar stands for (others are many in one)."""
         return max(abs(part) for part in (*(one.slice for one in self.leading), self.residual))
