@@ -68,3 +68,11 @@ def test_wrong_input_is_one_line(
     assert shown.out == ""
     assert shown.err.startswith(line)
     assert shown.err.count("\n") == 1
+
+
+def test_a_page_that_cannot_be_written_stops_before_the_work(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place, said in ((tmp_path, "is a folder"), (tmp_path / "none" / "t.html", "there is no folder")):
+        assert main(["trace", str(run), "--prompt", "the cat", "--html", str(place)]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())

@@ -94,6 +94,13 @@ def test_a_bad_list_is_refused(corpus: Corpus, tmp_path: Path, name: str, text: 
         DropPlan.of(corpus, tmp_path / name)
 
 
+def test_the_parent_is_not_replaced(corpus: Corpus, tmp_path: Path) -> None:
+    plan = DropPlan.of(corpus, write_list(tmp_path, ["d1"]))
+    with pytest.raises(UserError, match="stays as it is"):
+        plan.write(corpus.path, overwrite=True)
+    assert Corpus.open(corpus.path, deep=True).hash == corpus.hash
+
+
 def test_the_command(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["drop", str(corpus.path), "--list", str(write_list(tmp_path, ["d1"]))]
     assert main([*words, "--dry-run"]) == 0

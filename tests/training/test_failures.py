@@ -104,8 +104,8 @@ def test_resume_with_other_settings_is_refused_and_names_them(begun):
 
 
 def test_resume_with_another_corpus_is_refused(begun, corpora):
-    with pytest.raises(UserError, match=r"other settings \(corpus: [0-9a-f]+, not [0-9a-f]+\)"):
-        train(dataclasses.replace(begun, corpus=corpora[1]), resume=True)
+    with pytest.raises(UserError, match=r"other settings \(corpus: [0-9a-f]+, not [0-9a-f]+; held_out: "):
+        train(dataclasses.replace(begun, corpus=corpora[1], held_out=corpora[0]), resume=True)
 
 
 def test_resume_where_nothing_was_begun_is_refused_and_makes_nothing(configure):
@@ -136,6 +136,13 @@ def test_two_writers_at_once_are_refused(begun):
 
     with locked(begun.out), pytest.raises(UserError, match="another process is writing"):
         train(begun, resume=True)
+
+
+def test_the_corpus_itself_is_not_held_out(configure):
+    config = configure()
+    with pytest.raises(UserError, match="nothing in it is held out"):
+        train(dataclasses.replace(config, held_out=config.corpus))
+    assert not config.out.exists()
 
 
 def test_held_out_text_with_another_tokenizer_is_refused(configure, tmp_path):

@@ -22,7 +22,8 @@ from prism_lm.index.terminal import (
 _BAR = 10
 _ABOUT_PASSAGES = (
     "passages are neighbours: at the ▸token◂ the prototype is active, and helps to predict what follows;",
-    "near the prototype, not yet shown to be its cause",
+    "near the prototype, not yet shown to be its cause. The words beside a prototype are those that it",
+    "raises more than the bank does on average",
 )
 _LABEL = 18  # cells of "  p4211    +12.34 "
 

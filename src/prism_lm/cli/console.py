@@ -5,6 +5,7 @@ are shown, never sent to the terminal.
 """
 
 import json
+import logging
 import os
 import shlex
 import sys
@@ -41,6 +42,7 @@ def quiet_libraries() -> None:
         os.environ.setdefault(name, value)
     for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
         warnings.simplefilter("ignore", category)
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # each try without a network is a line
     warnings.showwarning = _show_warning
 
 

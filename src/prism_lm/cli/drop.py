@@ -1,6 +1,5 @@
 """`prism drop`: a corpus without the documents of a list."""
 
-import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,7 +51,7 @@ def run(arguments: Arguments) -> None:
         _report(plan, changes)
     if arguments.dry_run or arguments.out is None:
         if arguments.json:
-            console.show_json({"changes": counted})
+            console.show_json({"changes": counted, **_totals(plan, changes)})
         return
     made = plan.write(arguments.out, console.RichProgress(), overwrite=arguments.overwrite)
     if arguments.json:
@@ -62,6 +61,16 @@ def run(arguments: Arguments) -> None:
     console.show(f"made {made.path}: {documents} documents, {tokens} tokens")
     console.show("next")
     console.show_command(["prism", "train", "quickstart", "--corpus", str(made.path), "--out", "run"])
+
+
+def _totals(plan: "DropPlan", changes: "list[SourceChange]") -> dict[str, int]:
+    """What goes and what there was, over all sources; tokens without separators."""
+    return {
+        "documents": plan.corpus.num_documents,
+        "dropped_documents": int(plan.dropped.sum()),
+        "tokens": plan.corpus.num_tokens - plan.corpus.num_documents,
+        "dropped_tokens": sum(change.dropped_tokens for change in changes),
+    }
 
 
 def _report(plan: "DropPlan", changes: "list[SourceChange]") -> None:
@@ -74,13 +83,12 @@ def _report(plan: "DropPlan", changes: "list[SourceChange]") -> None:
         )
         for change in changes
     ]
-    gone = sum(change.dropped_tokens for change in changes)
-    tokens = plan.corpus.num_tokens - plan.corpus.num_documents
+    totals = _totals(plan, changes)
     total = (
-        f"all of {shlex.quote(plan.corpus.path.name)}",
-        f"{int(plan.dropped.sum()):,} of {plan.corpus.num_documents:,}",
-        f"{gone:,}",
-        f"{gone / tokens:.2%}",
+        f"all of {plan.corpus.path.name}",
+        f"{totals['dropped_documents']:,} of {totals['documents']:,}",
+        f"{totals['dropped_tokens']:,}",
+        f"{totals['dropped_tokens'] / totals['tokens']:.2%}",
     )
     columns = ["source", ">documents dropped", ">tokens dropped", ">of its tokens"]
     console.show(console.table(columns, [*rows, total]))

@@ -45,5 +45,16 @@ def one_line(boxed: str, program: str) -> str:
             sections[-1].append(row)
     text = " ".join(sections[0]).split(" Got errors:")[0].rstrip(".")
     text = re.sub(r"^Missing from [^:]*:", "Missing:", text)
+    text = re.sub(r"^Error parsing (\S+): (.*?)\[?('[^']*')\]?$", _malformed, text)
     hints = [" ".join(section[:2]) for section in sections[1:] if section[0].startswith("Perhaps you meant")]
     return " ".join([f"{text}.", *(f"{hint}." for hint in hints), f"See: {program} --help"])
+
+
+def _malformed(match: re.Match[str]) -> str:
+    """An option whose value has the wrong form, without the parser's words for types."""
+    option, reason, value = match.groups()
+    kind = "a number" if "float" in reason.lower() else "a whole number"
+    if not re.search("int|float", reason.lower()):
+        return match[0]
+    name = option if option.startswith("--") else "the number"
+    return f"{name} is {value}; expected {kind}"

@@ -18,6 +18,7 @@ from prism_lm.training.recipes import quickstart as quickstart_recipe
 INTERRUPTED = 130
 VOCABULARY = 2048
 HELD_OUT = 0.02
+LEAST_BYTES = 20_000  # less holds too few documents to keep one in fifty apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +91,8 @@ def run(arguments: Arguments) -> int | None:
 def _check(arguments: Arguments) -> None:
     if arguments.steps is not None and arguments.steps < 1:
         raise UserError(f"--steps is {arguments.steps}; expected 1 or more")
-    if arguments.max_bytes < 1:
-        raise UserError(f"--max-bytes is {arguments.max_bytes}; expected 1 or more")
+    if arguments.max_bytes < LEAST_BYTES:
+        raise UserError(f"--max-bytes is {arguments.max_bytes}; expected {LEAST_BYTES:,} or more")
     if arguments.out.exists() and not arguments.out.is_dir():
         raise UserError(f"{arguments.out} is not a folder; choose another --out")
 
@@ -165,6 +166,8 @@ def _model(arguments: Arguments, places: Places) -> str:
     config = TrainingConfig(
         recipe=recipe(arguments), corpus=places.corpus, held_out=places.held_out, out=places.run
     )
+    if begun:
+        _check_same_training(config)
     train(config, console.RichProgress(), resume=begun)
     made = open_run(places.run)
     bank, figures = config.recipe.bank, made.manifest.figures
@@ -174,6 +177,18 @@ def _model(arguments: Arguments, places: Places) -> str:
     return f"{state}: {bank.num_prototypes:,} prototypes, {active}{held_out}"
 
 
+def _check_same_training(config: TrainingConfig) -> None:
+    """Raises UserError, in words of this command, where the run was begun for another number of steps."""
+    from prism_lm.training import load_config
+
+    known = load_config(config.out).recipe
+    if known != config.recipe:
+        raise UserError(
+            f"{config.out} was begun with other settings ({known.data.steps or 'all'} steps); "
+            "leave --steps as it was, or choose another --out"
+        )
+
+
 def _index(places: Places) -> str:
     from prism_lm.index.build import build_index
     from prism_lm.index.prototype_index import PrototypeIndex
@@ -181,8 +196,10 @@ def _index(places: Places) -> str:
     config = IndexConfig(run=places.run, corpus=places.corpus, overwrite=True)
     whole = _is_whole(places.run / "index", "index") and _belongs(places)
     index = PrototypeIndex.open(places.run) if whole else build_index(config, console.RichProgress())
-    used = f"{index.manifest.figures['prototypes_used']:,} of {index.num_prototypes:,}"
-    return f"{'used again' if whole else 'made'}: {used} prototypes stand for passages"
+    count = index.manifest.figures["prototypes_used"]
+    used = f"{count:,} of {index.num_prototypes:,}"
+    short = "; the others have found no use yet: train longer" if count < 0.9 * index.num_prototypes else ""
+    return f"{'used again' if whole else 'made'}: {used} prototypes stand for passages{short}"
 
 
 def _belongs(places: Places) -> bool:

@@ -152,12 +152,13 @@ def _why(change: Change, apart: TakenApart) -> str:
 def _what_it_did(names: str, reached: Reach) -> list[str]:
     if not reached.elsewhere_equal:
         raise GateFailed(f"switching {names} off changed tokens at which it is not active: this is a bug")
+    others = reached.tokens - reached.touched
+    equal = f"At the other {others} tokens the prediction is the same, bit for bit. " if others else ""
     return [
         f"Along the first text it is active at {reached.touched} of {reached.tokens} tokens. There "
         f"{reached.mass_removed:.2f} of activation is gone, and the prediction moves by up to "
         f"{reached.largest_divergence:.2g} nats.",
-        f"At the other {reached.tokens - reached.touched} tokens the prediction is the same, bit for bit. "
-        "What comes after the first other word follows from that word.",
+        f"{equal}What comes after the first other word follows from that word.",
     ]
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import tyro
 
+from prism_lm.artifacts.errors import GateFailed, UserError
 from prism_lm.cli import console
 
 
@@ -41,7 +42,8 @@ class Arguments:
 
 def run(arguments: Arguments) -> int | None:
     """Prints the trace; exit status 1 if its sums do not add up."""
-    from prism_lm.artifacts.errors import GateFailed
+    if arguments.html is not None:
+        _check_place(arguments.html)
     from prism_lm.artifacts.folders import write_file_atomic
     from prism_lm.attribution import trace
 
@@ -72,3 +74,11 @@ def run(arguments: Arguments) -> int | None:
             f"the slices miss a logit by {found.largest_error:.1e}; float32 explains {found.tolerance:.1e}"
         )
     return None
+
+
+def _check_place(html: Path) -> None:
+    """Before the work is done: the file can be written there."""
+    if html.is_dir():
+        raise UserError(f"--html {html} is a folder; name a file in it, as {html / 'trace.html'}")
+    if not html.absolute().parent.is_dir():
+        raise UserError(f"--html {html}: there is no folder {html.parent}; make it, or name another place")

@@ -102,8 +102,10 @@ class DropPlan:
         """The corpus without them, as a folder that is whole or absent; its manifest names parent and list.
 
         Raises:
-            UserError: the folder exists already, or the disk is full.
+            UserError: the folder exists already, is that of the parent, or the disk is full.
         """
+        if out.resolve() == self.corpus.path.resolve():
+            raise UserError(f"{out} is the corpus to drop from, which stays as it is; choose another --out")
         begun = time.monotonic()
         with ExitStack() as stack:
             folder = stack.enter_context(new_folder(out, overwrite=overwrite))

@@ -15,7 +15,7 @@ def read_drop_list(path: Path) -> set[str]:
     """The ids that a list names.
 
     A .txt has an id a line. In .jsonl and .parquet an entry has the field `id`; one whose field `drop` is
-    false was looked at and stays.
+    false was looked at and stays. Lines count from 1 and parquet rows from 0, as in the ids of documents.
 
     Raises:
         UserError: it is not there, of another kind, has an entry without an id, or names nothing to drop.
@@ -59,15 +59,17 @@ def _rows(path: Path) -> Iterator[str]:
     except (pa.ArrowInvalid, OSError) as error:
         raise UserError(f"{path} is no parquet file ({printable(str(error))[:120]})") from error
     wanted = [name for name in ("id", "drop") if name in table.column_names]
-    for number, entry in enumerate(table.select(wanted).to_pylist(), 1):
+    for number, entry in enumerate(table.select(wanted).to_pylist()):
         yield from _chosen(entry, f"{path}, row {number}")
 
 
 def _chosen(entry: Any, place: str) -> Iterator[str]:
     id = entry.get("id") if isinstance(entry, dict) else None
     if not isinstance(id, str) or not id:
-        raise UserError(f"{place}: no field 'id' with the id of a document")
-    drop = entry.get("drop", True)
+        raise UserError(f"{place}: no field 'id' that holds the id of a document as text")
+    drop = entry.get("drop")
+    if drop is None:
+        drop = True
     if not isinstance(drop, bool):
         raise UserError(f"{place}: the field 'drop' is {printable(repr(drop))[:60]}; expected true or false")
     if drop:

@@ -115,9 +115,10 @@ class _Preparation:
             )
         if any(empty):
             side = "held-out" if empty[1] else "training"
+            by_source = ", or hold out by document" if self.config.held_out_by == "source" else ""
             raise UserError(
-                f"no document fell to the {side} side at --held-out {self.config.held_out} by "
-                f"{self.config.held_out_by}; choose another share, or --held-out-by document"
+                f"no document fell to the {side} side when a share of {self.config.held_out} was held out by "
+                f"{self.config.held_out_by}; give more text, choose another share{by_source}"
             )
 
     def _finish(self, path: Path, writer: CorpusWriter) -> None:

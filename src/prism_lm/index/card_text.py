@@ -37,7 +37,7 @@ def _head(card: PrototypeCard) -> Text:
         f"{percent(card.mass_share)} of all activation: rank {card.mass_rank:,} of {card.num_prototypes:,}\n"
     )
     levels = card.activation_quantiles
-    spread = f"usually {levels['0.1']:.2f} to {levels['0.9']:.2f}, median {levels['0.5']:.2f}"
+    spread = f"usually {levels['0.1']:.3f} to {levels['0.9']:.3f}, median {levels['0.5']:.3f}"
     return text.append(f"activation at most {card.coverage:.3f}, {spread}")
 
 

@@ -103,7 +103,7 @@ class HeldOutFigures:
         per_batch = f"mean cosine, over batches of about {round(states / self._sums['batches'])} states"
         return {
             "R1": Figure(self._sums["r1"] / self._sums["batches"], per_batch),
-            "R1_larger_sets": Figure(self._set.mean(), f"mean cosine, over sets of {SET_STATES} states"),
+            "R1_larger_sets": Figure(self._set.mean(), f"mean cosine, over {self._set.name}"),
             "R1_whole_set": Figure(
                 float(self._nearest.mean()), f"mean cosine, over all {round(states)} states"
             ),
@@ -134,6 +134,12 @@ class CoverageSet:
         if self._states >= SET_STATES:
             self._done.append(float(self._nearest.mean()))
             self._nearest, self._states = torch.full_like(self._nearest, -torch.inf), 0
+
+    @property
+    def name(self) -> str:
+        """What the mean is over."""
+        few = f"all {self._states} states, too few for a set"
+        return f"sets of {SET_STATES} states" if self._done else few
 
     def mean(self) -> float:
         """The mean over sets."""

@@ -69,6 +69,11 @@ def train(config: TrainingConfig, progress: Progress | None = None, *, resume: b
 
 
 def _check_held_out(corpus: Corpus, held_out: Corpus | None) -> None:
+    if held_out is not None and held_out.hash == corpus.hash:
+        raise UserError(
+            f"{held_out.path} is the corpus that is trained on, so nothing in it is held out; leave "
+            "--held-out away, or set text apart with prism prepare --held-out 0.02"
+        )
     if held_out is not None and _tokenizer(held_out) != _tokenizer(corpus):
         raise UserError(
             f"{held_out.path} was made with another tokenizer than {corpus.path}; "

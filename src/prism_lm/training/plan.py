@@ -117,7 +117,9 @@ class Plan:
         text = f"{format_count(self.tokens)} in {format_count(self.steps)} steps"
         if self.corpus_tokens:
             times = self.tokens / self.corpus_tokens
-            text += f", {times:.2g} times the corpus of {format_count(self.corpus_tokens)}"
+            text += (
+                f", {format_count(round(times, 2))} times the corpus of {format_count(self.corpus_tokens)}"
+            )
         return text
 
 

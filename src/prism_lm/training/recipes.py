@@ -19,7 +19,7 @@ from prism_lm.training.config import (
 
 
 def quickstart() -> Recipe:
-    """Words after three minutes on two cores: 0.6M + 0.13M parameters, 1.5M tokens, many small steps."""
+    """Words after a few minutes on two cores: 0.6M + 0.13M parameters, 1.5M tokens, many small steps."""
     return Recipe(
         name="quickstart",
         model=ModelShape(hidden_size=128, layers=3, heads=4),
@@ -83,7 +83,7 @@ def llama_160m() -> Recipe:
 
 
 def llama_410m() -> Recipe:
-    """Llama shape, untied, K 8192: 309M + 8.4M parameters, 7 billion tokens."""
+    """Llama shape, untied, K 8192: 304M + 8.4M parameters, 7 billion tokens."""
     return _large("llama_410m", _llama(hidden_size=1024, layers=24, heads=16), prototypes=8192,
                   learning_rate=3e-4, tokens=7_000_000_000, micro_batch=8)  # fmt: skip
 
