@@ -33,7 +33,14 @@ def tiny_recipe(**parts):
         name="tiny",
         model=ModelShape(hidden_size=16, layers=2, heads=2),
         bank=BankSettings(
-            num_prototypes=96, active_prototypes=2, dead_after=2, reseed_every=3, reseed_until=0.95
+            num_prototypes=96,
+            active_prototypes=2,
+            reconstruction_weight=0.3,
+            prototype_coverage_weight=0.3,
+            token_coverage_weight=0.3,
+            dead_after=2,
+            reseed_every=3,
+            reseed_until=0.95,
         ),
         optimiser=OptimiserSettings(learning_rate=1e-2),
         data=DataSettings(sequence_length=32, batch=4, micro_batch=2, steps=16),
